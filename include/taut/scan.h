@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * taut/scan.h - frames and field index of FIX tag=value messages.
+ *
+ * Two steps. taut_frame_next() finds the next whole message in a buffer in O(1) from BodyLength,
+ * without looking at the body. A scan function then makes one pass over that message: SOH
+ * positions, CheckSum, tags and values. Nothing is copied: a struct taut_message points into the
+ * caller's buffer, which must outlive it.
+ *
+ * CAVEAT: every buffer handed to these functions needs TAUT_SCAN_PADDING readable bytes behind its
+ * last byte. Their content does not matter.
+ *
+ * Rules: FIX 4.x volume 2 and FIXT 1.1, "Message format", "Garbled messages": 8, 9, 35 are the
+ * first three fields in this order, 10 is the last, 9 counts the bytes from after its SOH to the
+ * SOH before 10, 10 is the sum of all bytes before it modulo 256 in three digits.
+ *
+ * Threads: all functions are pure; a struct taut_message has one owner at a time. Blocking: never.
+ */
+#ifndef TAUT_SCAN_H
+#define TAUT_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <taut/err.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TAUT_SCAN_PADDING 64u
+#define TAUT_FIELDS_MAX   1024u
+#define TAUT_SOH          0x01
+
+/* A tag that is no plain positive number that fits ("-1", "0", "99999999999"). */
+#define TAUT_TAG_INVALID UINT32_MAX
+
+/* Why bytes are no message. FIX calls such bytes garbled: they are ignored and counted. */
+enum taut_garbled {
+    TAUT_GARBLED_NONE = 0,
+    TAUT_GARBLED_NO_BEGIN,     /* bytes that do not start with "8=" */
+    TAUT_GARBLED_BEGIN_STRING, /* 8= empty, too long or not ended by SOH */
+    TAUT_GARBLED_BODY_LENGTH,  /* the second field is not 9=<1..7 digits> */
+    TAUT_GARBLED_TRAILER,      /* no SOH 10=ddd SOH where BodyLength says */
+    TAUT_GARBLED_CHECKSUM,     /* 10= does not match the bytes */
+    TAUT_GARBLED_MSG_TYPE,     /* the third field is not a non-empty 35= */
+    TAUT_GARBLED_TAG,          /* a field without '=', or a tag that is no integer */
+    TAUT_GARBLED_DATA_LENGTH,  /* a data field whose length field does not fit its bytes */
+    TAUT_GARBLED_FIELD_COUNT,  /* more than TAUT_FIELDS_MAX fields */
+    TAUT_GARBLED_TOO_BIG       /* longer than the caller's limit */
+};
+
+/* One short English text for a reason ("checksum does not match"). */
+TAUT_API const char *taut_garbled_text(uint32_t reason);
+
+enum taut_frame_result {
+    TAUT_FRAME_READY = 0, /* data[skip] .. data[skip + length - 1] is a frame; scan it */
+    TAUT_FRAME_MORE,      /* incomplete: wait until `need` bytes from data[skip] are there */
+    TAUT_FRAME_GARBLED,   /* drop `skip` bytes for `reason`, then call again with the rest */
+    TAUT_FRAME_TOO_BIG    /* the message says that it is longer than max_message */
+};
+
+enum taut_resync {
+    TAUT_RESYNC_STRICT = 0,  /* a bad trailer: go on at the next "8=FIX" behind the body's start */
+    TAUT_RESYNC_QUICKFIX = 1 /* a too long BodyLength swallows up to the next trailer */
+};
+
+struct taut_frame {
+    uint32_t skip;   /* bytes in front of the frame, or to drop */
+    uint32_t length; /* READY: bytes of the message, "8=" up to the SOH of 10= */
+    uint32_t need;   /* MORE: bytes wanted from data[skip] on (at least; grows as 9= gets known) */
+    uint32_t reason; /* GARBLED, TOO_BIG, and READY with skip > 0: enum taut_garbled */
+};
+
+/*
+ * Finds the next frame in `size` bytes at `data`. `max_message` bounds a message's length in bytes
+ * (up to 16 MiB). Never reads behind data + size + TAUT_SCAN_PADDING. Constant time, except for a
+ * search for "8=" in garbage.
+ */
+TAUT_API enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size,
+                                                uint32_t max_message, uint32_t resync,
+                                                struct taut_frame *frame);
+
+/* The fields of one message, in wire order. About 12.5 KiB: keep one a worker. */
+struct taut_message {
+    const uint8_t *data; /* the frame's first byte; borrowed */
+    uint32_t length;     /* the frame's bytes */
+    uint32_t count;      /* fields, including 8, 9, 35 and 10 */
+    uint32_t body_begin; /* offset of the first byte that BodyLength counts */
+    uint32_t begin_string_length;
+    uint8_t slot[256]; /* slot[tag]: 1 + index of the first field with that tag < 256, or 0:
+                          not present among the first 255 fields */
+    uint32_t tag[TAUT_FIELDS_MAX];   /* or TAUT_TAG_INVALID */
+    uint32_t begin[TAUT_FIELDS_MAX]; /* offset of the value's first byte */
+    uint32_t end[TAUT_FIELDS_MAX];   /* offset of the SOH behind the value */
+};
+
+/*
+ * Indexes the frame of `length` bytes at `data` and verifies its checksum. 0 = good, otherwise a
+ * reason of enum taut_garbled; `message` then holds nothing to rely on. All variants give the same
+ * result for the same bytes.
+ */
+typedef uint32_t taut_scan_function(struct taut_message *message, const uint8_t *data,
+                                    uint32_t length);
+
+enum taut_scan_variant {
+    TAUT_SCAN_AUTO = 0, /* the fastest that this CPU has */
+    TAUT_SCAN_SCALAR,
+    TAUT_SCAN_SWAR,
+    TAUT_SCAN_AVX2,
+    TAUT_SCAN_AVX512
+};
+
+/* The scan function of a variant, or NULL where this CPU or build has none. */
+TAUT_API taut_scan_function *taut_scan_select(uint32_t variant);
+
+/* Which variant TAUT_SCAN_AUTO is here. */
+TAUT_API uint32_t taut_scan_best(void);
+
+/* "scalar", "swar", "avx2", "avx512", "auto". */
+TAUT_API const char *taut_scan_name(uint32_t variant);
+
+/* The Length tag's data partner ("95" -> 96), or 0 for a tag that announces no data field. */
+TAUT_API uint32_t taut_data_partner(uint32_t length_tag);
+
+/* Index of the first field with `tag` at or behind index `from`, or -1. */
+TAUT_API int32_t taut_message_find(const struct taut_message *message, uint32_t tag, uint32_t from);
+
+/* The value of the first field with `tag`, NULL where there is none; *length gets its bytes. */
+static inline const uint8_t *taut_message_get(const struct taut_message *message, uint32_t tag,
+                                              uint32_t *length)
+{
+    int32_t index = tag < 256 && message->slot[tag] ? message->slot[tag] - 1
+                                                    : taut_message_find(message, tag, 0);
+    if (index < 0)
+        return NULL;
+    *length = message->end[index] - message->begin[index];
+    return message->data + message->begin[index];
+}
+
+/* MsgType as a number for switch statements: the value's first 4 bytes, little-endian ('D' = 0x44).
+ * A longer type gives 0: compare its text. */
+static inline uint32_t taut_message_type(const struct taut_message *message)
+{
+    uint32_t type = 0, length = message->end[2] - message->begin[2];
+    if (length > 4)
+        return 0;
+    for (uint32_t i = 0; i < length; i++)
+        type |= (uint32_t)message->data[message->begin[2] + i] << (8 * i);
+    return type;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

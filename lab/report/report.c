@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+typedef int placeholder_report;
