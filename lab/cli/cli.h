@@ -16,24 +16,24 @@
 
 enum cli_exit {
     EXIT_OK = 0,
-    EXIT_INVALID = 1,      /* the measurement is INVALID: the accounts do not balance, a run failed */
-    EXIT_USAGE = 2,        /* unknown subcommand or option, missing argument */
-    EXIT_BAD_VALUE = 3,    /* an option's value is no number, or out of range */
-    EXIT_NO_FILE = 4,      /* a file is missing or unreadable */
-    EXIT_BAD_KEY = 5,      /* a settings file has an unknown key, a bad line or a bad value */
-    EXIT_ADDRESS = 6,      /* the port is in use, or the address is not ours */
-    EXIT_CONNECT = 7,      /* the server refuses, or can't be reached */
-    EXIT_NOT_FIX = 8,      /* the peer answers, but not in FIX */
-    EXIT_TOO_SLOW = 9,     /* the peer did not complete a message or a logon in time */
-    EXIT_TOO_BIG = 10,     /* the peer's message is larger than the buffer */
-    EXIT_DAMAGED = 11,     /* a raw file is cut short or its hash does not match */
-    EXIT_VERSION = 12,     /* no raw file, or one of another version */
-    EXIT_DISK_FULL = 13,   /* no space left; what was written before is kept */
-    EXIT_RIGHTS = 14,      /* not permitted */
-    EXIT_PEER_LOST = 15,   /* the peer closed or reset in mid-run */
-    EXIT_GARBLED = 16,     /* `fix cat`: the log had garbled messages (they were shown) */
-    EXIT_WRITE = 17,       /* stdout or an output file could not be written */
-    EXIT_INTERNAL = 70,    /* a fault of Taut itself */
+    EXIT_INVALID = 1,    /* the measurement is INVALID: the accounts do not balance, a run failed */
+    EXIT_USAGE = 2,      /* unknown subcommand or option, missing argument */
+    EXIT_BAD_VALUE = 3,  /* an option's value is no number, or out of range */
+    EXIT_NO_FILE = 4,    /* a file is missing or unreadable */
+    EXIT_BAD_KEY = 5,    /* a settings file has an unknown key, a bad line or a bad value */
+    EXIT_ADDRESS = 6,    /* the port is in use, or the address is not ours */
+    EXIT_CONNECT = 7,    /* the server refuses, or can't be reached */
+    EXIT_NOT_FIX = 8,    /* the peer answers, but not in FIX */
+    EXIT_TOO_SLOW = 9,   /* the peer did not complete a message or a logon in time */
+    EXIT_TOO_BIG = 10,   /* the peer's message is larger than the buffer */
+    EXIT_DAMAGED = 11,   /* a raw file is cut short or its hash does not match */
+    EXIT_VERSION = 12,   /* no raw file, or one of another version */
+    EXIT_DISK_FULL = 13, /* no space left; what was written before is kept */
+    EXIT_RIGHTS = 14,    /* not permitted */
+    EXIT_PEER_LOST = 15, /* the peer closed or reset in mid-run */
+    EXIT_GARBLED = 16,   /* `fix cat`: the log had garbled messages (they were shown) */
+    EXIT_WRITE = 17,     /* stdout or an output file could not be written */
+    EXIT_INTERNAL = 70,  /* a fault of Taut itself */
     EXIT_INTERRUPTED = 130 /* Ctrl-C or SIGTERM; what was measured is kept */
 };
 
@@ -57,8 +57,8 @@ struct cli_amount {
 };
 
 struct cli_option {
-    const char *name;  /* without the dashes */
-    uint32_t kind;     /* enum cli_option_kind */
+    const char *name; /* without the dashes */
+    uint32_t kind;    /* enum cli_option_kind */
     void *value;
     const char *metavar; /* "N", "FILE"; NULL for a flag */
     const char *help;
@@ -67,8 +67,8 @@ struct cli_option {
 };
 
 struct cli_command {
-    const char *name;    /* "bench pool" */
-    const char *summary; /* one line */
+    const char *name;      /* "bench pool" */
+    const char *summary;   /* one line */
     const char *arguments; /* "FILE...", "" */
     const struct cli_option *options;
     uint32_t option_count;
@@ -77,8 +77,8 @@ struct cli_command {
 
 /*
  * Parses argv[1..). Options may be --name VALUE, --name=VALUE, -x VALUE; "--" ends them. Arguments
- * that are no options are moved to the front: argv[1 .. *arguments]. Returns -1 to go on, or the exit
- * code (0 after --help).
+ * that are no options are moved to the front: argv[1 .. *arguments]. Returns -1 to go on, or the
+ * exit code (0 after --help).
  */
 int cli_parse(const struct cli_command *command, int argc, char **argv, int *arguments);
 
