@@ -69,7 +69,10 @@ TAUT_API const char *taut_code_name(int code);
 /* A short English text for a code ("invalid argument"); never NULL. */
 TAUT_API const char *taut_code_text(int code);
 
-/* Maps an errno value to a code: known ones to themselves negated, others to TAUT_EIO. */
+/*
+ * Maps an errno value to a code: known ones to themselves negated, EPERM to TAUT_EACCES, others to
+ * TAUT_EIO.
+ */
 TAUT_API int taut_code_from_errno(int errno_value);
 
 /* Forgets what an error structure holds. err may be NULL. */
@@ -78,7 +81,8 @@ TAUT_API void taut_err_clear(struct taut_err *err);
 /*
  * Records an error and returns its code, so that a caller can write
  * `return taut_err_set(err, TAUT_EINVAL, "width %u is above %u", width, limit);`.
- * err may be NULL: then only the code is returned. A text that is too long is cut.
+ * err may be NULL: then only the code is returned. A text that is too long is cut; control bytes
+ * become spaces. The arguments may refer to err itself.
  */
 #define taut_err_set(err, code, ...) taut_err_set_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 TAUT_API int taut_err_set_at(struct taut_err *err, int code, const char *file, int line,
