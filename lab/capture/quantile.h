@@ -16,14 +16,14 @@
 #include <stdint.h>
 
 #define QUANTILE_INFINITE UINT64_MAX
-#define QUANTILE_REFUSED (UINT64_MAX - 1)
+#define QUANTILE_REFUSED  (UINT64_MAX - 1)
 
 /* Standard quantiles in parts per million of a million: 500000 = p50, 999900 = p99.99. */
-#define QUANTILE_P50 500000u
-#define QUANTILE_P90 900000u
-#define QUANTILE_P99 990000u
-#define QUANTILE_P999 999000u
-#define QUANTILE_P9999 999900u
+#define QUANTILE_P50    500000u
+#define QUANTILE_P90    900000u
+#define QUANTILE_P99    990000u
+#define QUANTILE_P999   999000u
+#define QUANTILE_P9999  999900u
 #define QUANTILE_P99999 999990u
 
 /* Sorts values ascending (radix sort; `scratch` has room for n values). */

@@ -8,8 +8,8 @@
  * a sample. The file is readable after a crash at any moment: a slot that was not reached is all
  * zero, a request in flight is `lost` until its answer overwrites it.
  *
- * Threads: a writer has one owner; it runs one thread of its own that prepares the next chunk of the
- * file. Readers are independent. Ownership: paths and recipes are copied.
+ * Threads: a writer has one owner; it runs one thread of its own that prepares the next chunk of
+ * the file. Readers are independent. Ownership: paths and recipes are copied.
  */
 #ifndef LAB_CAPTURE_RAW_H
 #define LAB_CAPTURE_RAW_H
@@ -20,12 +20,12 @@
 #include <taut/clock.h>
 #include <taut/err.h>
 
-#define RAW_MAGIC "TAUTRAW\n"
-#define RAW_VERSION 1u
-#define RAW_HEADER_BYTES 4096u
-#define RAW_RECORD_BYTES 32u
+#define RAW_MAGIC         "TAUTRAW\n"
+#define RAW_VERSION       1u
+#define RAW_HEADER_BYTES  4096u
+#define RAW_RECORD_BYTES  32u
 #define RAW_TRAILER_BYTES 32u
-#define RAW_UNANSWERED UINT64_MAX
+#define RAW_UNANSWERED    UINT64_MAX
 
 enum raw_status {
     RAW_EMPTY = 0, /* slot never reached */
@@ -64,7 +64,7 @@ struct raw_info {
     int64_t clock_drift_ppb;  /* found at the end; INT64_MIN = not checked (crash) */
     uint64_t records;         /* non-empty ones from the start; counted where there is no trailer */
     uint64_t file_bytes;
-    const char *recipe;       /* JSON object, NUL-terminated; owned by the reader */
+    const char *recipe; /* JSON object, NUL-terminated; owned by the reader */
 };
 
 struct raw_writer;
@@ -73,7 +73,7 @@ struct raw_reader;
 struct raw_writer_options {
     const char *path;
     uint32_t run, process, closed_loop;
-    uint64_t expected_records; /* 0 = unknown; the first chunk covers at least this many */
+    uint64_t expected_records;      /* 0 = unknown; the first chunk covers at least this many */
     const struct taut_clock *clock; /* recorded in the header; NULL = vDSO */
     uint64_t epoch_ns, epoch_utc_ns;
     const char *recipe; /* JSON text of at most 3,900 bytes; NULL = "{}" */

@@ -150,7 +150,7 @@ static void print_line(const struct table *table, FILE *out, const char *indent,
 
 int table_print(const struct table *table, FILE *out, const char *indent)
 {
-    size_t widths[COLUMNS_MAX], total = 0;
+    size_t widths[COLUMNS_MAX] = {0}, total = 0;
     if (table->failed)
         return TAUT_ENOMEM;
     if (!indent)
