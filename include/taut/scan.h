@@ -40,7 +40,7 @@ enum taut_garbled {
     TAUT_GARBLED_NONE = 0,
     TAUT_GARBLED_NO_BEGIN,     /* bytes that do not start with "8=" */
     TAUT_GARBLED_BEGIN_STRING, /* 8= empty, too long or not ended by SOH */
-    TAUT_GARBLED_BODY_LENGTH,  /* the second field is not 9=<1..7 digits> */
+    TAUT_GARBLED_BODY_LENGTH,  /* the second field is not 9=<1..8 digits> */
     TAUT_GARBLED_TRAILER,      /* no SOH 10=ddd SOH where BodyLength says */
     TAUT_GARBLED_CHECKSUM,     /* 10= does not match the bytes */
     TAUT_GARBLED_MSG_TYPE,     /* the third field is not a non-empty 35= */
@@ -66,16 +66,29 @@ enum taut_resync {
 };
 
 struct taut_frame {
-    uint32_t skip;   /* bytes in front of the frame, or to drop */
+    uint32_t skip;   /* GARBLED, TOO_BIG: bytes to drop. READY, MORE: 0, since garbage in front of
+                        a message is reported by itself; a caller adds it all the same */
     uint32_t length; /* READY: bytes of the message, "8=" up to the SOH of 10= */
-    uint32_t need;   /* MORE: bytes wanted from data[skip] on (at least; grows as 9= gets known) */
-    uint32_t reason; /* GARBLED, TOO_BIG, and READY with skip > 0: enum taut_garbled */
+    uint32_t need;   /* MORE: bytes wanted from data[skip] on, more than there are. A lower bound
+                        until 9= is known, then the whole frame: nothing can be gained by a call
+                        before they are there */
+    uint32_t reason; /* GARBLED, TOO_BIG: enum taut_garbled */
 };
 
 /*
  * Finds the next frame in `size` bytes at `data`. `max_message` bounds a message's length in bytes
- * (up to 16 MiB). Never reads behind data + size + TAUT_SCAN_PADDING. Constant time, except for a
- * search for "8=" in garbage.
+ * (up to 16 MiB). Never reads behind data + size + TAUT_SCAN_PADDING, and decides nothing on what
+ * lies behind data + size.
+ *
+ * A call looks at about 40 bytes, whatever the message's length. Only where bytes are dropped does
+ * it search for the next beginning, and what it searched it drops: all calls together are linear in
+ * the bytes received. (TAUT_RESYNC_QUICKFIX searches anew at each call while the trailer behind a
+ * wrong BodyLength has not arrived: up to max_message bytes a call.)
+ *
+ * TOO_BIG comes as soon as 9= is known, and also for a BodyLength of more than 8 digits that does
+ * not begin with 0. A session ends there; who goes on regardless drops `skip` bytes. The resync
+ * after a bad trailer looks for "8=FIX" from the body's first byte on, after a bad 8= or 9= for
+ * "8=" behind the bad one.
  */
 TAUT_API enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size,
                                                 uint32_t max_message, uint32_t resync,
@@ -97,8 +110,24 @@ struct taut_message {
 
 /*
  * Indexes the frame of `length` bytes at `data` and verifies its checksum. 0 = good, otherwise a
- * reason of enum taut_garbled; `message` then holds nothing to rely on. All variants give the same
- * result for the same bytes.
+ * reason of enum taut_garbled; `message` then holds nothing to rely on, with one exception: behind
+ * TAUT_GARBLED_DATA_LENGTH it holds the fields in front of the data field, the last of which is the
+ * length field, so that a session can reject the message by its number. All variants give the same
+ * result for the same bytes. Any bytes may be given, frame or not; TAUT_SCAN_PADDING readable bytes
+ * must follow them.
+ *
+ * A message with several faults gets the reason that comes first in this order: header (NO_BEGIN,
+ * BEGIN_STRING, BODY_LENGTH, TOO_BIG for more than 8 digits), TRAILER, CHECKSUM, MSG_TYPE, then the
+ * fields from left to right (TAG, DATA_LENGTH, FIELD_COUNT).
+ *
+ * Tags: digits without a leading zero, up to 4294967294. An integer that is none of these ("-1",
+ * "0", "08", "99999999999") is TAUT_TAG_INVALID, for the session to reject by number (373=0);
+ * anything else in front of '=' ("+5", "a", nothing), or a field without '=', is TAUT_GARBLED_TAG.
+ * An empty value is a value, except that of 35.
+ *
+ * Data fields: where a length field is directly followed by its partner (taut_data_partner()), the
+ * partner's value has just that many bytes, SOH bytes among them. A length that is no number, or
+ * behind which there is no SOH within the body, is TAUT_GARBLED_DATA_LENGTH.
  */
 typedef uint32_t taut_scan_function(struct taut_message *message, const uint8_t *data,
                                     uint32_t length);
@@ -130,8 +159,11 @@ TAUT_API int32_t taut_message_find(const struct taut_message *message, uint32_t 
 static inline const uint8_t *taut_message_get(const struct taut_message *message, uint32_t tag,
                                               uint32_t *length)
 {
-    int32_t index = tag < 256 && message->slot[tag] ? message->slot[tag] - 1
-                                                    : taut_message_find(message, tag, 0);
+    int32_t index = -1;
+    if (tag < 256 && message->slot[tag])
+        index = message->slot[tag] - 1;
+    else if (tag >= 256 || message->count > 255) /* a slot knows of the first 255 fields only */
+        index = taut_message_find(message, tag, tag < 256 ? 255 : 0);
     if (index < 0)
         return NULL;
     *length = message->end[index] - message->begin[index];
