@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * port/epoll.h - what the two files of the epoll kind share: epoll.c waits, progress.c moves bytes.
+ */
+#ifndef TAUT_PORT_EPOLL_H
+#define TAUT_PORT_EPOLL_H
+
+#include <sys/epoll.h>
+
+#include "port/port.h"
+
+/* Most events taken from the kernel at a time. */
+#define TAUT__EVENTS 256
+
+/* Up to so many connections a busy-polling port receives without asking epoll first. */
+#define TAUT__DIRECT_MAX 8u
+
+/* How often it then looks at epoll all the same: accepts, connects, room to write. */
+#define TAUT__LOOK_NS UINT64_C(20000)
+
+/* A listener accepts at most so many a poll, then the others have their turn. */
+#define TAUT__ACCEPTS_MAX 16u
+
+/* How long a listener rests when not even the reserved descriptor helps. */
+#define TAUT__ACCEPT_PAUSE_NS UINT64_C(100000000)
+
+struct taut__epoll {
+    int epoll_fd;
+    int wake_fd;
+    int reserve_fd; /* given up for a moment to accept and close when no descriptor is left */
+    int no_pwait2;
+    uint32_t ready_first, ready_last, ready_count;
+    uint32_t blocked; /* of the ready ones, how many the last round left for want of a buffer */
+    uint32_t streams; /* connections, listeners not included */
+    uint32_t direct;  /* 1: direct_slots are read without epoll */
+    uint32_t direct_count, direct_next;
+    uint32_t direct_slots[TAUT__DIRECT_MAX];
+    uint32_t starved_batch; /* the last poll counted as starved */
+    uint64_t look_again_ns;
+    uint64_t accept_again_ns; /* when listeners that rest are tried again */
+    struct epoll_event events[TAUT__EVENTS];
+};
+
+/* --- epoll.c --------------------------------------------------------------------------------- */
+
+void taut__ready_push(struct taut_port *port, struct taut__slot *slot);
+void taut__ready_remove(struct taut_port *port, struct taut__slot *slot);
+int taut__epoll_register(struct taut_port *port, struct taut__slot *slot);
+void taut__epoll_unregister(struct taut_port *port, struct taut__slot *slot);
+
+/* --- progress.c ------------------------------------------------------------------------------ */
+
+/* Serves each socket that is on the ready list now once, oldest first. Returns given + what it
+ * gave. */
+uint32_t taut__epoll_serve(struct taut_port *port, struct taut_completion *completions,
+                           uint32_t most, uint32_t given);
+
+/* One receive: 1 = a completion was given, 0 = nothing there, -1 = all buffers are borrowed. */
+int taut__epoll_receive(struct taut_port *port, struct taut__slot *slot,
+                        struct taut_completion *completion);
+
+int64_t taut__epoll_send(struct taut_port *port, struct taut__slot *slot, const void *data,
+                         size_t length);
+
+/* The connection has failed with `code`: what was received before is still given, then CLOSED. */
+void taut__epoll_fail(struct taut_port *port, struct taut__slot *slot, int code);
+
+#endif

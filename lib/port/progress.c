@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The epoll kind: what happens to a socket that is ready - accept, connect, receive, send, and how
+ * each ends.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <taut/clock.h>
+
+#include "base/check.h"
+#include "port/epoll.h"
+
+static int code_of(int errno_value)
+{
+    return errno_value == EPIPE ? TAUT_ECONNRESET : taut_code_from_errno(errno_value);
+}
+
+static void give(struct taut_port *port, struct taut__slot *slot,
+                 struct taut_completion *completion, enum taut_completion_kind kind)
+{
+    completion->kind = kind;
+    completion->conn.id = slot->id;
+    completion->code = 0;
+    completion->fd = -1;
+    completion->user = slot->user;
+    completion->data = NULL;
+    completion->length = 0;
+    completion->buffer = UINT32_MAX;
+    slot->batch = port->batch;
+}
+
+static int give_closed(struct taut_port *port, struct taut__slot *slot,
+                       struct taut_completion *completion, int code)
+{
+    give(port, slot, completion, TAUT_PORT_CLOSED);
+    completion->code = slot->code ? slot->code : code;
+    taut__slot_dies(port, slot);
+    return 1;
+}
+
+/* --- receive and send ------------------------------------------------------------------------ */
+
+int taut__epoll_receive(struct taut_port *port, struct taut__slot *slot,
+                        struct taut_completion *completion)
+{
+    struct taut__epoll *state = port->kind;
+    uint32_t buffer = taut__buffer_peek(port);
+    if (buffer == UINT32_MAX) {
+        if (state->starved_batch != port->batch) {
+            state->starved_batch = port->batch;
+            taut__count(port, TAUT__STARVED, 1);
+        }
+        return -1;
+    }
+    uint8_t *data = taut__buffer_at(port, buffer);
+    ssize_t length;
+    do
+        length = recv(slot->fd, data, port->options.buffer_bytes, MSG_DONTWAIT);
+    while (length < 0 && errno == EINTR);
+    if (length > 0) {
+        taut__buffer_borrow(port, buffer);
+        give(port, slot, completion, TAUT_PORT_RECEIVED);
+        completion->data = data;
+        completion->length = (uint32_t)length;
+        completion->buffer = buffer;
+        taut__count(port, TAUT__RECEIVES, 1);
+        taut__count(port, TAUT__RECEIVE_BYTES, (uint64_t)length);
+        if ((uint32_t)length < port->options.buffer_bytes && !(slot->flags & TAUT__READ_OUT))
+            slot->flags &= ~(uint32_t)TAUT__READABLE;
+        return 1;
+    }
+    if (length == 0)
+        return give_closed(port, slot, completion, 0);
+    if (errno != EAGAIN)
+        return give_closed(port, slot, completion, code_of(errno));
+    if (slot->code)
+        return give_closed(port, slot, completion, slot->code);
+    slot->flags &= ~(uint32_t)(TAUT__READABLE | TAUT__READ_OUT);
+    return 0;
+}
+
+void taut__epoll_fail(struct taut_port *port, struct taut__slot *slot, int code)
+{
+    slot->code = code;
+    slot->flags |= TAUT__READABLE | TAUT__READ_OUT;
+    slot->flags &= ~(uint32_t)(TAUT__WANT_WRITE | TAUT__WRITE_EDGE);
+    taut__ready_push(port, slot);
+}
+
+int64_t taut__epoll_send(struct taut_port *port, struct taut__slot *slot, const void *data,
+                         size_t length)
+{
+    ssize_t taken;
+    do
+        taken = send(slot->fd, data, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (taken < 0 && errno == EINTR);
+    int code = 0;
+    if (taken < 0 && errno != EAGAIN) {
+        code = code_of(errno);
+    } else if (taken < 0 || (size_t)taken < length) {
+        taken = taken < 0 ? 0 : taken;
+        slot->flags |= TAUT__WANT_WRITE;
+        if (!(slot->flags & TAUT__CONNECTING))
+            slot->flags &= ~(uint32_t)TAUT__WRITE_EDGE;
+        if (!(slot->flags & TAUT__REGISTERED))
+            code = taut__epoll_register(port, slot);
+    }
+    if (!code)
+        return taken;
+    taut__epoll_fail(port, slot, code);
+    return code;
+}
+
+/* --- connect --------------------------------------------------------------------------------- */
+
+/* Goes on to the next address of the name. 1 = another connect is under way. */
+static int connect_next(struct taut_port *port, struct taut__slot *slot, int *code)
+{
+    struct taut__attempt *attempt = taut__attempt_of(port, slot);
+    while (attempt && attempt->next < attempt->count) {
+        const struct taut__address *address = &attempt->addresses[attempt->next++];
+        int fd;
+        *code = taut__socket_connect(&fd, address, &port->requested);
+        if (*code)
+            continue;
+        taut__epoll_unregister(port, slot);
+        close(slot->fd);
+        slot->fd = fd;
+        slot->peer = *address;
+        *code = taut__epoll_register(port, slot);
+        if (*code == 0)
+            return 1;
+    }
+    if (attempt)
+        attempt->slot = TAUT__NO_SLOT;
+    return 0;
+}
+
+static int finish_connect(struct taut_port *port, struct taut__slot *slot,
+                          struct taut_completion *completion)
+{
+    const struct taut__epoll *state = port->kind;
+    int code = taut__socket_error(slot->fd);
+    slot->flags &= ~(uint32_t)TAUT__WRITE_EDGE;
+    if (code) {
+        if (connect_next(port, slot, &code))
+            return 0;
+        slot->flags &= ~(uint32_t)TAUT__CONNECTING;
+        return give_closed(port, slot, completion, code);
+    }
+    struct taut__attempt *attempt = taut__attempt_of(port, slot);
+    if (attempt)
+        attempt->slot = TAUT__NO_SLOT;
+    slot->flags &= ~(uint32_t)TAUT__CONNECTING;
+    slot->flags |= TAUT__READABLE; /* input may have come in the same event */
+    if (slot->flags & TAUT__WANT_WRITE)
+        slot->flags |= TAUT__WRITE_EDGE;
+    else if (state->direct)
+        taut__epoll_unregister(port, slot);
+    taut__count(port, TAUT__CONNECTED, 1);
+    give(port, slot, completion, TAUT_PORT_CONNECTED);
+    return 1;
+}
+
+/* --- accept ---------------------------------------------------------------------------------- */
+
+/*
+ * No descriptor is left: gives up the reserved one to take the connection off the queue and close
+ * it, so that its peer sees an end and this loop does not turn without effect. 1 = one was shed.
+ */
+static int accept_and_shed(struct taut_port *port, const struct taut__slot *slot)
+{
+    struct taut__epoll *state = port->kind;
+    int shed = 0;
+    if (state->reserve_fd >= 0) {
+        close(state->reserve_fd);
+        int fd = accept4(slot->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            close(fd);
+            shed = 1;
+            taut__count(port, TAUT__SHED, 1);
+        }
+    }
+    state->reserve_fd = fcntl(state->wake_fd, F_DUPFD_CLOEXEC, 0);
+    return shed;
+}
+
+/* What accept4() said. 1 = go on, 0 = nothing more for now. */
+static int accept_failed(struct taut_port *port, struct taut__slot *slot, int failure)
+{
+    struct taut__epoll *state = port->kind;
+    switch (failure) {
+    case EAGAIN:
+        slot->flags &= ~(uint32_t)TAUT__READABLE;
+        return 0;
+    case EMFILE:
+    case ENFILE:
+        if (accept_and_shed(port, slot))
+            return 1;
+        break;
+    case ENOBUFS:
+    case ENOMEM:
+        break;
+    default:
+        /* accept(2): errors of the new connection itself, and of the network, come out here. */
+        return 1;
+    }
+    uint64_t again_ns = taut_now_ns() + TAUT__ACCEPT_PAUSE_NS;
+    if (again_ns < state->accept_again_ns)
+        state->accept_again_ns = again_ns;
+    taut__count(port, TAUT__ACCEPT_PAUSES, 1);
+    return 0;
+}
+
+static void give_accepted(struct taut_port *port, struct taut__slot *listener, int fd,
+                          const struct sockaddr_storage *storage,
+                          struct taut_completion *completions, uint32_t *given)
+{
+    struct taut_completion *completion = &completions[*given];
+    if (listener->flags & TAUT__HAND_OFF) {
+        give(port, listener, completion, TAUT_PORT_ACCEPTED_FD);
+        completion->fd = fd;
+    } else {
+        struct taut__address peer;
+        taut__address_from(&peer, storage);
+        struct taut__slot *slot = taut__slot_take(port, fd, 0, listener->user, &peer);
+        if (!slot || port->operations->attach(port, slot) != 0) {
+            if (slot)
+                taut__slot_drop(port, slot);
+            close(fd);
+            taut__count(port, TAUT__REFUSED, 1);
+            return;
+        }
+        give(port, slot, completion, TAUT_PORT_ACCEPTED);
+    }
+    taut__count(port, TAUT__ACCEPTED, 1);
+    ++*given;
+}
+
+static uint32_t accept_some(struct taut_port *port, struct taut__slot *slot,
+                            struct taut_completion *completions, uint32_t most, uint32_t given)
+{
+    for (uint32_t i = 0; i < TAUT__ACCEPTS_MAX && given < most; i++) {
+        struct sockaddr_storage storage = {0};
+        socklen_t size = sizeof storage;
+        int fd =
+            accept4(slot->fd, (struct sockaddr *)&storage, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            give_accepted(port, slot, fd, &storage, completions, &given);
+        else if (!accept_failed(port, slot, errno))
+            break;
+    }
+    return given;
+}
+
+/* --- the round ------------------------------------------------------------------------------- */
+
+/* Is there anything left to do for a slot that was just served? */
+static int pending(const struct taut__epoll *state, const struct taut__slot *slot)
+{
+    if (slot->flags & TAUT__DYING)
+        return 0;
+    if (slot->flags & TAUT__LISTENER)
+        return (slot->flags & TAUT__READABLE) && state->accept_again_ns == TAUT_NEVER_NS;
+    if ((slot->flags & TAUT__WRITE_EDGE) && (slot->flags & (TAUT__WANT_WRITE | TAUT__CONNECTING)))
+        return 1;
+    return (slot->flags & TAUT__READABLE) && !(slot->flags & TAUT__CONNECTING) &&
+           (!state->direct || slot->code);
+}
+
+static int progress(struct taut_port *port, struct taut__slot *slot,
+                    struct taut_completion *completion)
+{
+    if (slot->flags & TAUT__CONNECTING)
+        return slot->flags & TAUT__WRITE_EDGE ? finish_connect(port, slot, completion) : 0;
+    if ((slot->flags & TAUT__WRITE_EDGE) && (slot->flags & TAUT__WANT_WRITE)) {
+        slot->flags &= ~(uint32_t)(TAUT__WRITE_EDGE | TAUT__WANT_WRITE);
+        give(port, slot, completion, TAUT_PORT_WRITABLE);
+        return 1;
+    }
+    return slot->flags & TAUT__READABLE ? taut__epoll_receive(port, slot, completion) : 0;
+}
+
+uint32_t taut__epoll_serve(struct taut_port *port, struct taut_completion *completions,
+                           uint32_t most, uint32_t given)
+{
+    struct taut__epoll *state = port->kind;
+    state->blocked = 0;
+    for (uint32_t visits = state->ready_count; visits && given < most; visits--) {
+        TAUT_CHECK(state->ready_first != TAUT__NO_SLOT);
+        struct taut__slot *slot = &port->slots[state->ready_first];
+        taut__ready_remove(port, slot);
+        if (slot->flags & TAUT__LISTENER) {
+            given = accept_some(port, slot, completions, most, given);
+        } else if (given == 0 || slot->batch != port->batch) {
+            /* One completion a connection and poll: what its owner does with the first, such as
+             * closing it, is known before there is a second. */
+            int outcome = progress(port, slot, &completions[given]);
+            given += outcome > 0;
+            state->blocked += outcome < 0;
+        }
+        if (pending(state, slot))
+            taut__ready_push(port, slot);
+    }
+    return given;
+}
