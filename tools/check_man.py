@@ -113,7 +113,7 @@ def check_exit_codes(root):
     header, page = "lab/cli/cli.h", "docs/man/taut.1.scd"
     real = {int(code): name for name, code in EXIT.findall(tree.read(root, header))}
     section = re.search(r"^# EXIT STATUS\n(.*?)(?=^# |\Z)", tree.read(root, page), re.M | re.S)
-    rows = re.findall(r"^[|:][:\[\]<>-] \*?(\d+)", section.group(1) if section else "", re.M)
+    rows = re.findall(r"^[|\[][\[\]\- ] *\*?(\d+)\b", section.group(1) if section else "", re.M)
     told = {int(code) for code in rows}
     found = ["%s: no row for exit code %d (%s)" % (page, code, real[code])
              for code in sorted(set(real) - told)]

@@ -12,6 +12,7 @@ its cases say. --sum adds up the closing lines that end each FILE; a file withou
 """
 import argparse
 import fnmatch
+import glob
 import json
 import os
 import re
@@ -83,29 +84,36 @@ def run(build, args):
         return 2
     totals = [0, 0, 0]
     if names:
-        log = os.path.join(build, "meson-logs", "testlog.json")
-        if os.path.exists(log):
-            os.remove(log)  # an old log must never be taken for this run's
+        # The log's name depends on the wrapper; an old log must never be taken for this run's.
+        logs = os.path.join(build, "meson-logs", "testlog*.json")
+        for old in glob.glob(logs):
+            os.remove(old)
         command = ["meson", "test", "-C", build, "--no-rebuild", "--num-processes",
                    str(len(os.sched_getaffinity(0))), "-t", str(args.multiplier)]
         if args.wrapper:
             command += ["--wrapper", args.wrapper]
         sys.stdout.flush()
         status = subprocess.run(command + names).returncode
-        totals = report(log, status, len(names))
+        totals = report(glob.glob(logs), status, len(names))
     print("%d passed, %d failed, %d skipped" % tuple(totals))
     return 0 if totals[1] == 0 and totals[0] > 0 else 1
 
 
-def report(log, status, expected):
+def plain(name):
+    """The name in what meson tells, `project:suite / name`."""
+    return name.split(" / ", 1)[-1]
+
+
+def report(logs, status, expected):
     """Prints failing logs and reasons for skips; returns the totals."""
     totals, seen, skips = [0, 0, 0], 0, []
+    entries = []
     try:
-        with open(log, encoding="utf-8", errors="replace") as lines:
-            entries = [json.loads(line) for line in lines]
+        for log in logs:
+            with open(log, encoding="utf-8", errors="replace") as lines:
+                entries += [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         print("no usable test log: %s" % error)
-        entries = []
     for entry in entries:
         seen += 1
         output = entry.get("stdout", "") + "\n" + entry.get("stderr", "")
@@ -114,9 +122,9 @@ def report(log, status, expected):
         if counts[1]:
             show(entry, output)
         if entry["result"] == "SKIP":
-            skips.append("%s: %s" % (entry["name"], skip_reason(output)))
+            skips.append("%s: %s" % (plain(entry["name"]), skip_reason(output)))
         elif counts[2]:
-            skips.append("%s: %d of its cases" % (entry["name"], counts[2]))
+            skips.append("%s: %d of its cases" % (plain(entry["name"]), counts[2]))
     if seen < expected:
         print("%d of %d tests have no result" % (expected - seen, expected))
         totals[1] += expected - seen
@@ -131,7 +139,7 @@ def report(log, status, expected):
 def show(entry, output):
     lines = output.rstrip().splitlines()
     print("\n--- %s: %s after %.1f s, exit code %s" % (
-        entry["name"], entry["result"], entry.get("duration", 0), entry.get("returncode", "?")))
+        plain(entry["name"]), entry["result"], entry.get("duration", 0), entry.get("returncode", "?")))
     print("    " + " ".join(entry.get("command", [])))
     if len(lines) > LOG_LINES:
         print("    (%d lines before these left out)" % (len(lines) - LOG_LINES))
