@@ -94,8 +94,11 @@ static inline uint64_t taut_clock_read(const struct taut_clock *clock)
 
 /*
  * Calibrates `clock` for `duration_ns` (0 = 20 ms). Falls back to TAUT_CLOCK_VDSO where the
- * counter can't be trusted; `err` (may be NULL) then says why although the result is 0.
- * Returns 0, or TAUT_EINVAL for a duration above 10 s.
+ * counter can't be trusted; `err` (may be NULL) then says why although the result is 0. A counter
+ * behind a paravirtual clock source (kvm-clock, hyperv_clocksource_tsc_page) is not trusted: its
+ * rate may change when the guest moves. Preemption during the calibration does no harm: the
+ * narrowest of many readings counts.
+ * Returns 0, or TAUT_EINVAL for a duration above 10 s or a NULL clock.
  */
 TAUT_API int taut_clock_calibrate(struct taut_clock *clock, uint64_t duration_ns,
                                   struct taut_err *err);
@@ -103,7 +106,7 @@ TAUT_API int taut_clock_calibrate(struct taut_clock *clock, uint64_t duration_ns
 /*
  * Compares the clock with CLOCK_MONOTONIC again and stores its drift since the calibration in
  * parts per billion (positive: the clock runs fast). 0 for a vDSO clock. Needs at least 1 ms since
- * the calibration: TAUT_EAGAIN before.
+ * the calibration began: TAUT_EAGAIN before. TAUT_EINVAL for NULL.
  */
 TAUT_API int taut_clock_check(const struct taut_clock *clock, int64_t *drift_ppb);
 

@@ -4,8 +4,9 @@
  *
  * A logger is an object that its owner passes to whoever shall log; there is no global one, and
  * every function accepts NULL as "log nothing". A line is written with one write(2), so lines of
- * several threads and processes do not mix. Control bytes in a message are escaped, so that a
- * peer's bytes can't forge a line. Repeated lines from one place can be bounded with
+ * several threads and processes do not mix. Control characters, bytes that are no UTF-8 and
+ * characters that change the direction of writing are escaped (\n, \x1b; a backslash doubles), so
+ * that a peer's bytes can't forge a line. Repeated lines from one place can be bounded with
  * struct taut_log_limit: what is suppressed is counted and said.
  *
  * Threads: a logger may be used by many threads once set up. Blocking: as write(2) on its
@@ -35,6 +36,7 @@ struct taut_log {
     uint32_t level;      /* lines above it are dropped; enum taut_log_level */
     const char *program; /* prefix "program: "; NULL = none. Not copied. */
     uint32_t times;      /* 1: prefix each line with UTC time */
+    /* Gets the line with its prefix, terminated, without a newline; valid during the call. */
     void (*write)(void *context, uint32_t level, const char *line, size_t length);
     void *context;
 };
@@ -52,11 +54,12 @@ struct taut_log_limit {
 TAUT_API void taut_log(const struct taut_log *log, uint32_t level, const char *format, ...)
     TAUT_PRINTF(3, 4);
 
-/* The same, bounded by `limit`, which one thread at a time may use. */
+/* The same, bounded by `limit` (NULL = unbounded), which one thread at a time may use. The next
+ * line that is written says how many were not: "(12 similar lines suppressed)". */
 TAUT_API void taut_log_limited(const struct taut_log *log, struct taut_log_limit *limit,
                                uint32_t level, const char *format, ...) TAUT_PRINTF(4, 5);
 
-/* "error", "warning", "info", "debug". */
+/* "error", "warning", "info", "debug"; "?" for another number. */
 TAUT_API const char *taut_log_level_name(uint32_t level);
 
 #ifdef __cplusplus
