@@ -92,11 +92,14 @@ enum taut_session_reason {
     TAUT_REASON_TOO_BIG,
     TAUT_REASON_STORE,
     TAUT_REASON_OVERFLOW, /* the outbox was too small for a message the protocol demands */
-    TAUT_REASON_DISCONNECTED
+    TAUT_REASON_DISCONNECTED,
+    TAUT_REASON_GAP /* several ResendRequests for the same gap, and no message of it came */
 };
 
 /* Persistence, called by the session; any member may be NULL. Codes other than 0 from `sent` and
- * `received` close the session with TAUT_REASON_STORE, and nothing is acknowledged. */
+ * `received` close the session with TAUT_REASON_STORE, and nothing is acknowledged: the expected
+ * number stays where it was, so that the message comes again. A crash or failure between the two
+ * may thus repeat a message (with PossDupFlag), and never loses one. */
 struct taut_session_store {
     void *context;
     /* A message with number `seq` is about to be handed to the outbox. */
@@ -110,7 +113,8 @@ struct taut_session_store {
     int (*fetch)(void *context, uint64_t seq, const uint8_t **message, uint32_t *length);
 };
 
-/* Zero means the default. Texts are copied by taut_session_init(). */
+/* Zero means the default. Texts are copied by taut_session_init(). Versions in this release:
+ * FIX.4.2, 4.3 and 4.4; the others are refused with TAUT_ENOTSUP. */
 struct taut_session_config {
     uint32_t size;                   /* sizeof(struct taut_session_config) */
     uint32_t role;                   /* enum taut_role */
@@ -147,7 +151,8 @@ struct taut_session_stats {
 /* Bytes and alignment (64) that taut_session_init() wants. */
 TAUT_API size_t taut_session_footprint(void);
 
-/* Makes a session in the caller's memory. TAUT_EINVAL with a text that names the field. */
+/* Makes a session in the caller's memory, aligned to 64. TAUT_EINVAL with a text that names the
+ * field, TAUT_ENOTSUP for a version, TAUT_ENOMEM where `size` is too small. */
 TAUT_API int taut_session_init(struct taut_session **session, void *memory, size_t size,
                                const struct taut_session_config *config, struct taut_err *err);
 
@@ -166,7 +171,8 @@ TAUT_API uint32_t taut_session_disconnected(struct taut_session *s, struct taut_
 TAUT_API uint32_t taut_session_receive(struct taut_session *s, const struct taut_message *message,
                                        struct taut_moment now, struct taut_outbox *out);
 
-/* The message of the last TAUT_SESSION_MESSAGE was handled: its number may be persisted. */
+/* The message of the last TAUT_SESSION_MESSAGE was handled: its number may be persisted. Due
+ * exactly once before the next taut_session_receive(). */
 TAUT_API uint32_t taut_session_handled(struct taut_session *s);
 
 /* Bytes that were no message: counted; closes before logon. */
@@ -177,31 +183,38 @@ TAUT_API uint32_t taut_session_garbled(struct taut_session *s, uint32_t reason,
 TAUT_API uint32_t taut_session_too_big(struct taut_session *s, struct taut_moment now,
                                        struct taut_outbox *out);
 
-/* When taut_session_timer() must be called next; TAUT_NEVER_NS = not. Cheap. */
+/* When taut_session_timer() must be called next; TAUT_NEVER_NS = not; 0 = at once, because events
+ * wait (a store that failed in taut_session_commit()). Cheap. */
 TAUT_API uint64_t taut_session_deadline_ns(const struct taut_session *s);
 
 /* Heartbeats, test requests, time-outs. Harmless when called early. */
 TAUT_API uint32_t taut_session_timer(struct taut_session *s, struct taut_moment now,
                                      struct taut_outbox *out);
 
-/* Continues a replay while the outbox has room; returns TAUT_SESSION_PUMP while more is left. */
+/* Continues a replay while the outbox has room; returns TAUT_SESSION_PUMP while more is left. Call
+ * it after emptying the outbox. */
 TAUT_API uint32_t taut_session_pump(struct taut_session *s, struct taut_moment now,
                                     struct taut_outbox *out);
 
 /* The next queued message whose turn has come, as from taut_session_receive(); *message points to
- * memory of the session, valid until the next call. Returns 0 and NULL when there is none. */
+ * memory of the session, valid until the next call. Returns 0 and NULL when there is none. In this
+ * version nothing is queued: what comes ahead of a gap is ignored, and the peer sends it again. */
 TAUT_API uint32_t taut_session_drain(struct taut_session *s, struct taut_moment now,
                                      struct taut_outbox *out, const struct taut_message **message);
 
 /*
  * Starts an application message at the end of the outbox: the encoder then stands behind the
  * standard header (35, 34, 49, 52, 56 in this order). `type` is the MsgType's text. Add the body,
- * then commit. TAUT_ESTATE where the session is not logged on, TAUT_ENOSPC.
+ * then commit; nothing else may be appended to the outbox between. A message that was begun and not
+ * committed leaves no trace. TAUT_ESTATE where the session is not logged on, TAUT_ENOSPC,
+ * TAUT_EINVAL for a type that is empty, longer than 32 bytes or the session layer's own.
  */
 TAUT_API int taut_session_begin(struct taut_session *s, struct taut_moment now, const char *type,
                                 struct taut_outbox *out, struct taut_encoder *encoder);
 
-/* Finishes, numbers and appends the message. After an error nothing was sent and no number used. */
+/* Finishes, numbers and appends the message. After an error nothing was sent and no number used;
+ * where it is the store's error the session is closed, and the next call says so. TAUT_ESTATE also
+ * where something else was appended since taut_session_begin(). */
 TAUT_API int taut_session_commit(struct taut_session *s, struct taut_outbox *out,
                                  struct taut_encoder *encoder);
 
