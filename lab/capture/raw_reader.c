@@ -5,11 +5,13 @@
  * Promises: no byte of a file is trusted before it is checked, and what can be read of a damaged
  * one is read. The numbered cases are those of docs/traw.md.
  *
- * A file that somebody cuts while it is mapped would raise SIGBUS; so the reader never looks
- * behind the size that it found at opening, and a writer never cuts away a filled slot.
+ * A page of a mapping that somebody cuts from the file raises SIGBUS. A writer that closes its file
+ * cuts the zeros behind its last record, so the end is looked at with pread(2), and only records go
+ * through the mapping: a writer never cuts those.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +25,9 @@ struct raw_reader {
     uint8_t *map;
     uint64_t size;
     struct raw_info info;
-    const struct raw_trailer *trailer; /* NULL where there is none */
+    int fd;
+    int has_trailer;
+    struct raw_trailer trailer;
     int checked;
     struct taut_err damage; /* code 0: none found so far */
     char path[256];
@@ -66,7 +70,7 @@ static int map_file(struct raw_reader *reader, const char *path, struct taut_err
 {
     struct stat status;
     /* Not blocking: a FIFO without a writer must not hang us. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         int code = errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG
                        ? TAUT_ENOENT
@@ -92,7 +96,6 @@ static int map_file(struct raw_reader *reader, const char *path, struct taut_err
         else
             reader->map = map;
     }
-    close(fd);
     return code;
 }
 
@@ -157,14 +160,33 @@ static uint64_t find_trailer(const struct raw_reader *reader, uint64_t slots)
     return slots;
 }
 
+/* `size` bytes at `offset` by pread(2); what is not there any more reads as zeros. */
+static void read_at(const struct raw_reader *reader, void *to, size_t size, uint64_t offset)
+{
+    size_t done = 0;
+    memset(to, 0, size);
+    while (done < size) {
+        ssize_t n = pread(reader->fd, (uint8_t *)to + done, size - done, (off_t)(offset + done));
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return;
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
 /* Cases 6 and 7: slots up to the last one that is not all zero. */
 static uint64_t used_slots(const struct raw_reader *reader, uint64_t slots)
 {
     static const struct raw_record zero;
-    const struct raw_record *records = records_of(reader);
-    while (slots > 0 && memcmp(&records[slots - 1], &zero, sizeof(zero)) == 0)
-        slots--;
-    return slots;
+    struct raw_record block[512];
+    while (slots > 0) {
+        uint64_t count = slots < NAMES(block) ? slots : NAMES(block);
+        read_at(reader, block, (size_t)count * sizeof(*block),
+                RAW_HEADER_BYTES + (slots - count) * RAW_RECORD_BYTES);
+        for (; count > 0; count--, slots--)
+            if (memcmp(&block[count - 1], &zero, sizeof(zero)) != 0)
+                return slots;
+    }
+    return 0;
 }
 
 /* Cases 5 to 7: how many records there are. */
@@ -173,17 +195,18 @@ static void find_records(struct raw_reader *reader)
     uint64_t behind_header = reader->size - RAW_HEADER_BYTES;
     uint64_t slots = behind_header / RAW_RECORD_BYTES;
     struct raw_info *info = &reader->info;
-    if (slots > 0 && is_trailer(reader->map + reader->size - RAW_TRAILER_BYTES)) {
+    if (slots > 0)
+        read_at(reader, &reader->trailer, RAW_TRAILER_BYTES, reader->size - RAW_TRAILER_BYTES);
+    if (is_trailer(&reader->trailer)) {
         info->records = slots - 1;
         if (behind_header % RAW_RECORD_BYTES != 0) {
             set_damage(reader, TAUT_ECORRUPT, "its length is not one of whole records");
             return;
         }
-        reader->trailer =
-            (const struct raw_trailer *)(const void *)(records_of(reader) + slots - 1);
-        if (reader->trailer->records != info->records)
+        reader->has_trailer = 1;
+        if (reader->trailer.records != info->records)
             set_damage(reader, TAUT_ECORRUPT, "its trailer counts other records than there are");
-        else if (reader->trailer->header_hash != XXH3_64bits(reader->map, RAW_HEADER_BYTES))
+        else if (reader->trailer.header_hash != XXH3_64bits(reader->map, RAW_HEADER_BYTES))
             set_damage(reader, TAUT_ECORRUPT, "header and trailer do not belong together");
         info->complete = reader->damage.code == 0;
     } else if (header_of(reader)->flags & RAW_FLAG_CLOSED) {
@@ -207,7 +230,8 @@ int raw_reader_open(struct raw_reader **reader, const char *path, struct taut_er
     struct raw_reader *r = calloc(1, sizeof(*r));
     if (!r)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a raw reader");
-    strncpy(r->path, path, sizeof(r->path) - 1);
+    r->fd = -1;
+    snprintf(r->path, sizeof(r->path), "%s", path);
     int code = map_file(r, path, err);
     if (code == 0)
         code = check_identity(r, path, err);
@@ -232,9 +256,9 @@ const struct raw_info *raw_reader_info(const struct raw_reader *reader)
 
 int raw_reader_damage(struct raw_reader *reader, struct taut_err *err)
 {
-    if (!reader->checked && reader->trailer &&
+    if (!reader->checked && reader->has_trailer &&
         XXH3_64bits(records_of(reader), (size_t)(reader->info.records * RAW_RECORD_BYTES)) !=
-            reader->trailer->records_hash) {
+            reader->trailer.records_hash) {
         set_damage(reader, TAUT_ECORRUPT, "the hash of its records does not match");
         reader->info.complete = 0;
     }
@@ -258,5 +282,7 @@ void raw_reader_close(struct raw_reader *reader)
         return;
     if (reader->map)
         munmap(reader->map, (size_t)reader->size);
+    if (reader->fd >= 0)
+        close(reader->fd);
     free(reader);
 }
