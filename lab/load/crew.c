@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * load/crew.c - forks server and clients, watches them, ends them.
+ *
+ * Signals come through a descriptor, so there is no handler and no global state: the children
+ * inherit the blocked mask, and a Ctrl-C that the terminal sends to the whole group is acted upon
+ * by this process alone. Every child dies with its parent (PR_SET_PDEATHSIG), and is only ever
+ * signalled by its own, not yet reaped pid.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <taut/topology.h>
+
+#include "load/load.h"
+
+#define WATCH_MS        200
+#define RATE_SAMPLES    6u /* a second of watches, and one */
+#define SERVER_START_NS (15 * TAUT_NS_PER_S)
+#define SERVER_STOP_NS  (8 * TAUT_NS_PER_S)
+#define CLIENTS_STOP_NS (30 * TAUT_NS_PER_S)
+#define HANG_NS         (10 * TAUT_NS_PER_S) /* beyond the stall timeout */
+
+struct crew {
+    struct load_control *control;
+    const struct load_crew_options *options;
+    struct load_result *result;
+    pid_t parent;
+    int signals; /* signalfd */
+    sigset_t old_mask;
+    uint64_t begun_ns;
+    uint64_t stop_ns; /* when the clients were first told to stop, 0 = not yet */
+    uint32_t clients_left;
+    uint32_t killed; /* 1: the rest of the clients was killed for taking too long */
+    uint64_t alive[LOAD_PROCESSES_MAX];
+    uint64_t alive_ns[LOAD_PROCESSES_MAX];
+    uint64_t rate_time_ns[RATE_SAMPLES], rate_answered[RATE_SAMPLES];
+    uint32_t rate_at;
+};
+
+/* --- processes ------------------------------------------------------------------------------- */
+
+static void describe_end(char *text, size_t capacity, const char *who, pid_t pid, int status)
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, capacity, "%s (pid %d) was killed by signal %d (%s)", who, (int)pid,
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, capacity, "%s (pid %d) ended by itself with status %d", who, (int)pid,
+                 WEXITSTATUS(status));
+}
+
+static void stop_clients(struct crew *crew, uint32_t why)
+{
+    uint32_t go_on = LOAD_GO_ON;
+    atomic_compare_exchange_strong_explicit(&crew->control->shared->stop, &go_on, why,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+/* In the child: dies with the parent. */
+static void become_child(const struct crew *crew)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != crew->parent) /* it died before the prctl() */
+        _exit(1);
+    close(crew->signals);
+}
+
+static int fork_server(struct crew *crew, struct taut_err *err)
+{
+    struct load_server *server = &crew->control->shared->server;
+    pid_t pid = fork();
+    if (pid < 0)
+        return taut_err_set(err, taut_code_from_errno(errno), "can't start the server process: %s",
+                            strerror(errno));
+    if (pid == 0) {
+        become_child(crew);
+        _exit(crew->options->server(crew->options->server_context, crew->control) == 0 ? 0 : 1);
+    }
+    server->pid = pid;
+    return 0;
+}
+
+static int fork_clients(struct crew *crew, struct taut_err *err)
+{
+    struct load_control *control = crew->control;
+    for (uint32_t p = 0; p < control->plan->processes; p++) {
+        pid_t pid = fork();
+        if (pid < 0) {
+            int why = errno;
+            stop_clients(crew, LOAD_STOP_FAULT);
+            return taut_err_set(err, taut_code_from_errno(why), "can't start client process %u: %s",
+                                p, strerror(why));
+        }
+        if (pid == 0) {
+            char name[16];
+            become_child(crew);
+            snprintf(name, sizeof(name), "taut-client-%u", p);
+            prctl(PR_SET_NAME, name);
+            _exit(load_client_run(control, p) == LOAD_FINE ? 0 : 1);
+        }
+        control->processes[p].pid = pid;
+        crew->clients_left++;
+        crew->alive_ns[p] = taut_now_ns();
+    }
+    return 0;
+}
+
+static void client_ended(struct crew *crew, uint32_t p, int status)
+{
+    struct load_process *process = &crew->control->processes[p];
+    char who[40], text[240];
+    process->wait_status = status;
+    process->reaped = 1;
+    crew->clients_left--;
+    /* pairs with the release store at the end of load_client_run() */
+    if (atomic_load_explicit(&process->state, memory_order_acquire) == LOAD_ENDED &&
+        WIFEXITED(status))
+        return;
+    snprintf(who, sizeof(who), "client process %u", p);
+    describe_end(text, sizeof(text), who, process->pid, status);
+    load_fault_set(crew->control, p, LOAD_CLIENT_DIED, TAUT_ESTATE, text);
+}
+
+/* The server's end before it was told to. */
+static void server_died(struct crew *crew, int status)
+{
+    struct load_server *server = &crew->control->shared->server;
+    describe_end(server->text, sizeof(server->text), "the server process", server->pid, status);
+    if (crew->result->fault == LOAD_FINE) {
+        crew->result->fault = LOAD_SERVER_DIED;
+        crew->result->process = UINT32_MAX;
+        snprintf(crew->result->text, sizeof(crew->result->text), "%s", server->text);
+    }
+    stop_clients(crew, LOAD_STOP_FAULT);
+}
+
+static void reap(struct crew *crew)
+{
+    struct load_server *server = &crew->control->shared->server;
+    int status;
+    for (uint32_t p = 0; p < crew->control->plan->processes; p++) {
+        struct load_process *process = &crew->control->processes[p];
+        if (process->pid > 0 && !process->reaped &&
+            waitpid(process->pid, &status, WNOHANG) == process->pid)
+            client_ended(crew, p, status);
+    }
+    if (server->pid > 0 && !server->reaped &&
+        waitpid(server->pid, &status, WNOHANG) == server->pid) {
+        server->wait_status = status;
+        server->reaped = 1;
+        if (!atomic_load_explicit(&server->stop, memory_order_relaxed))
+            server_died(crew, status);
+    }
+}
+
+static void kill_clients(struct crew *crew)
+{
+    for (uint32_t p = 0; p < crew->control->plan->processes; p++)
+        if (crew->control->processes[p].pid > 0 && !crew->control->processes[p].reaped)
+            kill(crew->control->processes[p].pid, SIGKILL);
+    crew->killed = 1;
+}
+
+/* --- watching -------------------------------------------------------------------------------- */
+
+static void on_signal(struct crew *crew, int number)
+{
+    if (number == SIGCHLD)
+        return; /* reap() looks in any case */
+    if (crew->result->interrupted) {
+        kill_clients(crew); /* asked twice: at once */
+        return;
+    }
+    crew->result->interrupted = 1;
+    crew->result->signal = number;
+    stop_clients(crew, LOAD_STOP_INTERRUPT);
+}
+
+/* Waits for a signal or `timeout_ms`, handles what came, reaps. */
+static void look(struct crew *crew, int timeout_ms)
+{
+    struct pollfd waiting = {crew->signals, POLLIN, 0};
+    struct signalfd_siginfo info;
+    poll(&waiting, 1, timeout_ms);
+    while (read(crew->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        on_signal(crew, (int)info.ssi_signo);
+    reap(crew);
+}
+
+/* A process that is stopped, or stuck in a call: nobody else would notice. */
+static void watch_life(struct crew *crew)
+{
+    const struct load_plan *plan = crew->control->plan;
+    uint64_t limit = (plan->stall_timeout_ns ? plan->stall_timeout_ns : HANG_NS) + HANG_NS;
+    uint64_t now = taut_now_ns();
+    for (uint32_t p = 0; p < plan->processes; p++) {
+        struct load_process *process = &crew->control->processes[p];
+        uint64_t alive = atomic_load_explicit(&process->alive, memory_order_relaxed);
+        uint32_t state = atomic_load_explicit(&process->state, memory_order_relaxed);
+        char text[240];
+        if (alive != crew->alive[p] || process->reaped || state == LOAD_CLOSING ||
+            state == LOAD_ENDED) {
+            crew->alive[p] = alive;
+            crew->alive_ns[p] = now;
+        }
+        if (now - crew->alive_ns[p] < limit)
+            continue;
+        snprintf(text, sizeof(text), "client process %u (pid %d) shows no sign of life for %.0f s",
+                 p, (int)process->pid, (double)limit / 1e9);
+        load_fault_set(crew->control, p, LOAD_HUNG, TAUT_ETIMEDOUT, text);
+        kill(process->pid, SIGKILL);
+        crew->alive_ns[p] = now;
+    }
+}
+
+static void tell_progress(struct crew *crew)
+{
+    const struct load_plan *plan = crew->control->plan;
+    struct load_progress progress = {.runs = plan->runs, .sessions = plan->sessions};
+    uint64_t now = taut_now_ns();
+    if (!crew->options->progress)
+        return;
+    for (uint32_t p = 0; p < plan->processes; p++) {
+        const struct load_process *process = &crew->control->processes[p];
+        uint64_t worst = atomic_load_explicit(&process->worst_ns, memory_order_relaxed);
+        uint32_t run = atomic_load_explicit(&process->run, memory_order_relaxed);
+        uint32_t phase = atomic_load_explicit(&process->phase, memory_order_relaxed);
+        progress.ready += atomic_load_explicit(&process->ready, memory_order_relaxed);
+        progress.sent += atomic_load_explicit(&process->sent, memory_order_relaxed);
+        progress.answered += atomic_load_explicit(&process->answered, memory_order_relaxed);
+        progress.worst_ns = worst > progress.worst_ns ? worst : progress.worst_ns;
+        if (run > progress.run || (run == progress.run && phase > progress.phase)) {
+            progress.run = run;
+            progress.phase = phase;
+        }
+    }
+    uint32_t oldest = (crew->rate_at + 1) % RATE_SAMPLES;
+    uint64_t span = now - crew->rate_time_ns[oldest];
+    progress.elapsed_ns = now - crew->begun_ns;
+    if (crew->rate_time_ns[oldest] && span)
+        progress.rate_per_s = (uint64_t)((double)(progress.answered - crew->rate_answered[oldest]) *
+                                         1e9 / (double)span);
+    crew->rate_time_ns[oldest] = now;
+    crew->rate_answered[oldest] = progress.answered;
+    crew->rate_at = oldest;
+    progress.stopping = atomic_load_explicit(&crew->control->shared->stop, memory_order_relaxed);
+    crew->options->progress(crew->options->progress_context, &progress);
+}
+
+static void watch_clients(struct crew *crew)
+{
+    while (crew->clients_left > 0) {
+        look(crew, WATCH_MS);
+        watch_life(crew);
+        tell_progress(crew);
+        if (atomic_load_explicit(&crew->control->shared->stop, memory_order_relaxed) == LOAD_GO_ON)
+            continue;
+        uint64_t now = taut_now_ns();
+        if (!crew->stop_ns)
+            crew->stop_ns = now;
+        if (!crew->killed && now - crew->stop_ns > CLIENTS_STOP_NS)
+            kill_clients(crew);
+    }
+}
+
+/* --- server ---------------------------------------------------------------------------------- */
+
+static int start_server(struct crew *crew, struct taut_err *err)
+{
+    struct load_server *server = &crew->control->shared->server;
+    uint64_t until = taut_now_ns() + SERVER_START_NS;
+    uint32_t ready = 0;
+    int code = fork_server(crew, err);
+    if (code)
+        return code;
+    while (ready == 0 && !server->reaped && !crew->result->interrupted && taut_now_ns() < until) {
+        look(crew, 5);
+        /* pairs with the release store of the server */
+        ready = atomic_load_explicit(&server->ready, memory_order_acquire);
+    }
+    if (ready == 1) {
+        *crew->options->port_number = server->port_number;
+        return 0;
+    }
+    if (crew->result->interrupted)
+        return taut_err_set(err, TAUT_ECANCELED, "interrupted before the server was ready");
+    if (ready == 2)
+        return taut_err_set(err, server->code, "%s", server->text);
+    if (server->reaped)
+        return taut_err_set(err, TAUT_ESTATE, "%s", server->text);
+    return taut_err_set(err, TAUT_ETIMEDOUT, "the server was not ready within %u s",
+                        (unsigned)(SERVER_START_NS / TAUT_NS_PER_S));
+}
+
+static void stop_server(struct crew *crew)
+{
+    struct load_server *server = &crew->control->shared->server;
+    uint64_t until = taut_now_ns() + SERVER_STOP_NS;
+    if (server->pid <= 0)
+        return;
+    reap(crew); /* its death before this line is one in mid-run */
+    atomic_store_explicit(&server->stop, 1, memory_order_relaxed);
+    while (!server->reaped && taut_now_ns() < until)
+        look(crew, 5);
+    if (server->reaped)
+        return;
+    kill(server->pid, SIGKILL);
+    while (!server->reaped)
+        look(crew, 5);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+/* The first fault of the clients, unless the server's death was the cause of it. */
+static void judge(struct crew *crew)
+{
+    const struct load_plan *plan = crew->control->plan;
+    uint32_t first = UINT32_MAX;
+    if (crew->result->fault != LOAD_FINE)
+        return;
+    for (uint32_t p = 0; p < plan->processes; p++) {
+        struct load_process *process = &crew->control->processes[p];
+        /* pairs with the release store in load_fault_set() */
+        uint32_t fault = atomic_load_explicit(&process->fault, memory_order_acquire);
+        if (fault == LOAD_FINE || process->fault_order >= first)
+            continue;
+        first = process->fault_order;
+        crew->result->fault = fault;
+        crew->result->process = p;
+        snprintf(crew->result->text, sizeof(crew->result->text), "%s", process->text);
+    }
+}
+
+static int open_signals(struct crew *crew, struct taut_err *err)
+{
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &crew->old_mask);
+    crew->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (crew->signals >= 0)
+        return 0;
+    int why = errno;
+    sigprocmask(SIG_SETMASK, &crew->old_mask, NULL);
+    return taut_err_set(err, taut_code_from_errno(why), "signalfd: %s", strerror(why));
+}
+
+int load_crew_run(struct load_control *control, const struct load_crew_options *options,
+                  struct load_result *result, struct taut_err *err)
+{
+    struct crew crew = {.control = control, .options = options, .result = result};
+    memset(result, 0, sizeof(*result));
+    result->process = UINT32_MAX;
+    crew.parent = getpid();
+    crew.begun_ns = taut_now_ns();
+    int code = open_signals(&crew, err);
+    if (code)
+        return code;
+    fflush(NULL); /* what is buffered is not to be written once a process */
+    if (options->server)
+        code = start_server(&crew, err);
+    if (code == 0) {
+        code = fork_clients(&crew, err);
+        if (options->house_cpu != LOAD_UNBOUND)
+            taut_cpu_bind_self(options->house_cpu, NULL); /* a wish; the plan's read-back tells */
+        watch_clients(&crew);
+    }
+    stop_server(&crew);
+    look(&crew, 0);
+    judge(&crew);
+    close(crew.signals);
+    sigprocmask(SIG_SETMASK, &crew.old_mask, NULL);
+    return code;
+}
