@@ -63,7 +63,9 @@ def tidy(entry, args, config):
             open(mark, "w").close()
         return [], False
     name = os.path.relpath(path, args.root)
-    text = "\n".join(found).replace(os.path.abspath(args.root) + "/", "")
+    text = "\n".join(found)
+    for prefix in (os.path.join(entry["directory"], "..", ""), args.root + "/", "../"):
+        text = text.replace(prefix, "")
     return [text or "%s: clang-tidy ended with %d and said nothing" % (name, done.returncode)], False
 
 
