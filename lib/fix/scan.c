@@ -80,7 +80,10 @@ taut_scan_function *taut_scan_select(uint32_t variant)
         return taut__scan_swar;
 #if defined(__x86_64__)
     case TAUT_SCAN_AVX2:
-        return __builtin_cpu_supports("avx2") ? taut__scan_avx2 : NULL;
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                       __builtin_cpu_supports("bmi2")
+                   ? taut__scan_avx2
+                   : NULL;
 #endif
     default:
         return NULL;

@@ -132,6 +132,52 @@ static inline uint32_t taut__maybe_length_tag(uint32_t tag)
     return taut__length_tag_bits[(tag & 0xffff) >> 5] >> (tag & 31) & 1;
 }
 
+/* What the fast variants check before their first pass: header, trailer and MsgType in place. */
+static inline bool taut__envelope_plain(const uint8_t *data, uint32_t length,
+                                        struct taut__header *header)
+{
+    if (TAUT__UNLIKELY(taut__header_parse(data, length, header) ||
+                       header->body_begin + header->body_length + TAUT__TRAILER != length ||
+                       !taut__trailer_good(data, header)))
+        return false;
+    uint32_t type = taut__load32(data + header->body_begin); /* "35=" and one byte more */
+    return (type & 0xffffff) == 0x3d3533 && type >> 24 != TAUT_SOH;
+}
+
+/* Does the sum of all the frame's bytes, the trailer's among them, match what the trailer says? */
+static inline bool taut__checksum_plain(const uint8_t *data, uint32_t length, uint32_t sum)
+{
+    const uint8_t *trailer = data + length - TAUT__TRAILER;
+    const uint32_t constant = (uint32_t)('1' + '0' + '=' + TAUT_SOH);
+    sum -= constant + trailer[3] + trailer[4] + trailer[5];
+    return (sum & 0xff) == taut__trailer_value(trailer);
+}
+
+/* What is the same for every good message: the first three fields, the last, and the frame. */
+static inline void taut__finish_envelope(struct taut_message *m, const uint8_t *data,
+                                         uint32_t length, const struct taut__header *header,
+                                         uint32_t count)
+{
+    m->data = data;
+    m->length = length;
+    m->count = count;
+    m->body_begin = header->body_begin;
+    m->begin_string_length = header->begin_end - 2;
+    m->tag[0] = 8;
+    m->begin[0] = 2;
+    m->tag[1] = 9;
+    m->begin[1] = header->begin_end + 3;
+    m->tag[2] = 35;
+    m->begin[2] = header->body_begin + 3;
+    m->tag[count - 1] = 10;
+    m->begin[count - 1] = length - 4;
+    m->end[count - 1] = length - 1;
+    m->slot[0] = 0; /* where the variants write what has no slot */
+    m->slot[8] = 1;
+    m->slot[9] = 2;
+    m->slot[35] = 3;
+}
+
 /* The variants. The scalar one defines the result: the others accept what is plain and hand it
  * everything else. */
 taut_scan_function taut__scan_scalar, taut__scan_swar;
