@@ -3,7 +3,7 @@
  * rig/plan.c - who runs where. A pure function of a topology and a request: the same machine and
  * the same wishes give the same plan, and a test can ask for any machine.
  */
-#include "rig/rig_internal.h"
+#include "rig/plan.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rig/plan_show.c - a plan in words, as text and as JSON. */
-#include "rig/rig_internal.h"
+#include "rig/plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

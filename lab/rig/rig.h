@@ -130,8 +130,8 @@ struct rig_quiet_options {
     uint64_t now_ns;                /* the moment of start, for tests; 0 = taut_now_ns() */
 };
 
-/* Takes the first reading. `options` may be NULL. 0 or TAUT_ENOMEM: unreadable files are recorded,
- * not errors. */
+/* Takes the first reading. `options` may be NULL. 0, TAUT_ENOMEM, or TAUT_EINVAL for a NULL
+ * `quiet`; unreadable files are recorded, not errors. */
 int rig_quiet_start(struct rig_quiet **quiet, const struct rig_quiet_options *options,
                     struct taut_err *err);
 
