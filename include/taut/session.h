@@ -218,7 +218,20 @@ TAUT_API int taut_session_begin(struct taut_session *s, struct taut_moment now, 
 TAUT_API int taut_session_commit(struct taut_session *s, struct taut_outbox *out,
                                  struct taut_encoder *encoder);
 
-/* Asks for an orderly end: Logout with `text` (may be NULL), then waits for the peer's. */
+/*
+ * Answers the message that is being handled, `message` as it was given with TAUT_SESSION_MESSAGE,
+ * by a session-level Reject: `reason` is SessionRejectReason (373): 1 required tag missing, 4 no
+ * value, 5 value out of range, 6 wrong format; `ref_tag` (371) the tag at fault, 0 = none. Call it
+ * before taut_session_handled(), which then tells TAUT_SESSION_REJECTED. 0, TAUT_EINVAL for another
+ * reason, TAUT_ESTATE where no message is being handled or the session is closed.
+ */
+TAUT_API int taut_session_reject(struct taut_session *s, const struct taut_message *message,
+                                 uint32_t reason, uint32_t ref_tag, struct taut_moment now,
+                                 struct taut_outbox *out);
+
+/* Asks for an orderly end: Logout with `text` (may be NULL; left out where it contains an SOH),
+ * then waits for the peer's. What the peer sent before is still delivered, but no longer answered:
+ * taut_session_begin() returns TAUT_ESTATE. Before logon the session is closed at once. */
 TAUT_API uint32_t taut_session_logout(struct taut_session *s, const char *text,
                                       struct taut_moment now, struct taut_outbox *out);
 

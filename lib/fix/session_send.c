@@ -177,7 +177,7 @@ int taut__session_send_logout(struct taut_session *s, struct taut_moment now,
 {
     struct taut_encoder e;
     begin_admin(s, now, '5', out, &e);
-    if (text)
+    if (text && !strchr(text, TAUT_SOH)) /* the Logout matters more than its text */
         put_text(&e, 58, text);
     int code = end_admin(s, now, out, &e);
     if (code == 0)
