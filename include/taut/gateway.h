@@ -98,8 +98,13 @@ struct taut_gateway_stats {
     uint64_t send_queue_peak; /* bytes, most of any session */
     uint64_t slow_closed, logon_timeouts;
     uint64_t connections, connections_peak;
-    uint64_t cpu_ns;   /* CPU time of the thread, refreshed about once a second */
-    int32_t cpu_bound; /* the CPU it is bound to and was read back on; -1 = none */
+    uint64_t bytes_held;       /* bytes copied because the peer did not read its answers */
+    uint64_t pauses;           /* times that a connection's input had to wait for that */
+    uint64_t bad_logons;       /* first message no Logon, or one that names no session of ours */
+    uint64_t duplicate_logons; /* Logon for a session that is connected */
+    uint64_t cut;              /* connections that taut_gateway_stop() had to cut */
+    uint64_t cpu_ns;           /* CPU time of the thread, refreshed about once a second */
+    int32_t cpu_bound;         /* the CPU it is bound to and was read back on; -1 = none */
     uint32_t tid;
     struct taut_port_stats port;
 };
@@ -147,6 +152,13 @@ TAUT_API uint64_t *taut_call_user(struct taut_call *call);
 TAUT_API int taut_gateway_begin(struct taut_call *call, const char *type,
                                 struct taut_encoder *encoder);
 TAUT_API int taut_gateway_commit(struct taut_call *call, struct taut_encoder *encoder);
+
+/* Answers the message at hand by a session-level Reject; see taut_session_reject(). */
+TAUT_API int taut_gateway_reject(struct taut_call *call, const struct taut_message *message,
+                                 uint32_t reason, uint32_t ref_tag);
+
+/* A number from 1 on that no other call of this gateway gets; within a worker they go up. */
+TAUT_API uint64_t taut_call_unique(struct taut_call *call);
 
 TAUT_API const char *taut_shape_name(uint32_t shape);
 TAUT_API int taut_shape_from(const char *name); /* -1: unknown */

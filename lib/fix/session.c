@@ -344,6 +344,18 @@ int taut_session_commit(struct taut_session *s, struct taut_outbox *out,
     return code;
 }
 
+int taut_session_reject(struct taut_session *s, const struct taut_message *message, uint32_t reason,
+                        uint32_t ref_tag, struct taut_moment now, struct taut_outbox *out)
+{
+    if (reason != TAUT__REJECT_REQUIRED &&
+        (reason < TAUT__REJECT_EMPTY || reason > TAUT__REJECT_FORMAT))
+        return TAUT_EINVAL;
+    if (s->state != TAUT__ACTIVE || !s->handling)
+        return TAUT_ESTATE;
+    struct taut__received r = {.message = message, .now = now, .out = out, .seq = s->handling_seq};
+    return taut__session_send_reject(s, &r, reason, ref_tag);
+}
+
 /* --- what can be asked ------------------------------------------------------------------------ */
 
 int taut_session_logged_on(const struct taut_session *s)
