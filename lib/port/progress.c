@@ -168,38 +168,39 @@ static int finish_connect(struct taut_port *port, struct taut__slot *slot,
 
 /*
  * No descriptor is left: gives up the reserved one to take the connection off the queue and close
- * it, so that its peer sees an end and this loop does not turn without effect. 1 = one was shed.
+ * it, so that its peer sees an end and this loop does not turn without effect. Returns 0 when one
+ * was shed, else what accept4() said: EAGAIN where there was none, for which the first call did not
+ * look.
  */
 static int accept_and_shed(struct taut_port *port, const struct taut__slot *slot)
 {
     struct taut__epoll *state = port->kind;
-    int shed = 0;
+    int failure = EMFILE;
     if (state->reserve_fd >= 0) {
         close(state->reserve_fd);
         int fd = accept4(slot->fd, NULL, NULL, SOCK_CLOEXEC);
+        failure = fd >= 0 ? 0 : errno;
         if (fd >= 0) {
             close(fd);
-            shed = 1;
             taut__count(port, TAUT__SHED, 1);
         }
     }
     state->reserve_fd = fcntl(state->wake_fd, F_DUPFD_CLOEXEC, 0);
-    return shed;
+    return failure;
 }
 
 /* What accept4() said. 1 = go on, 0 = nothing more for now. */
 static int accept_failed(struct taut_port *port, struct taut__slot *slot, int failure)
 {
     struct taut__epoll *state = port->kind;
+    if (failure == EMFILE || failure == ENFILE)
+        failure = accept_and_shed(port, slot);
     switch (failure) {
     case EAGAIN:
         slot->flags &= ~(uint32_t)TAUT__READABLE;
         return 0;
     case EMFILE:
     case ENFILE:
-        if (accept_and_shed(port, slot))
-            return 1;
-        break;
     case ENOBUFS:
     case ENOMEM:
         break;
