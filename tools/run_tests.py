@@ -60,6 +60,14 @@ def skip_reason(output):
     return (named or lines or ["no reason given"])[-1]
 
 
+def skipped_cases(output):
+    """Names of cmocka's skipped cases, and the lines that tell why."""
+    names = dict.fromkeys(re.findall(r"^\[  SKIPPED \] (.*[^:\n])$", output, re.M))
+    told = [line.strip() for line in output.splitlines()
+            if "skip" in line.lower() and not re.match(r"\[|.*SKIPPED TEST", line)]
+    return ", ".join(names) + ("".join("\n    " + line for line in told) or " (no reason given)")
+
+
 def wanted(build, args):
     """The tests to run as names for meson, in its order."""
     listed = json.loads(subprocess.run(["meson", "introspect", "--tests", build], check=True,
@@ -124,7 +132,7 @@ def report(logs, status, expected):
         if entry["result"] == "SKIP":
             skips.append("%s: %s" % (plain(entry["name"]), skip_reason(output)))
         elif counts[2]:
-            skips.append("%s: %d of its cases" % (plain(entry["name"]), counts[2]))
+            skips.append("%s: %s" % (plain(entry["name"]), skipped_cases(output)))
     if seen < expected:
         print("%d of %d tests have no result" % (expected - seen, expected))
         totals[1] += expected - seen

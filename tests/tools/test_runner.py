@@ -62,6 +62,11 @@ class Tally(unittest.TestCase):
         self.assertEqual(run_tests.skip_reason("needs cgroup v2\n"), "needs cgroup v2")
         self.assertEqual(run_tests.skip_reason(""), "no reason given")
 
+    def test_skipped_cases_are_named(self):
+        self.assertEqual(run_tests.skipped_cases(CMOCKA_MIXED), "c (no reason given)")
+        self.assertEqual(run_tests.skipped_cases("c: skipped, one CPU only\n" + CMOCKA_MIXED),
+                         "c\n    c: skipped, one CPU only")
+
 
 class Sum(TreeTest):
     def total(self, *texts):
