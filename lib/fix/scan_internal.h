@@ -19,6 +19,13 @@
 #define TAUT__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TAUT__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* Loops of a constant few turns that must not be loops, at whatever optimisation level. */
+#if defined(__clang__)
+#define TAUT__UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define TAUT__UNROLLED _Pragma("GCC unroll 8")
+#endif
+
 #define TAUT__TRAILER      7u  /* "10=ddd" SOH */
 #define TAUT__BEGIN_MAX    16u /* bytes of a BeginString */
 #define TAUT__LENGTH_MAX   8u  /* digits of a BodyLength */

@@ -16,6 +16,7 @@ static inline uint32_t *emit(uint32_t *end, uint32_t at, uint64_t mask)
     uint32_t count = (uint32_t)__builtin_popcountll(mask);
     uint32_t *next = end + count;
     while (count > 0) {
+        TAUT__UNROLLED
         for (uint32_t i = 0; i < 4; i++) {
             end[i] = at + (uint32_t)__builtin_ctzll(mask | 1ull << 63);
             mask &= mask - 1;
@@ -43,6 +44,7 @@ static inline uint32_t index_blocks(uint32_t *end, const uint8_t *data, uint32_t
         uint64_t mask = 0, lanes = 0;
         uint32_t left = length - at;
         if (TAUT__LIKELY(left >= BLOCK)) {
+            TAUT__UNROLLED
             for (uint32_t i = 0; i < BLOCK; i += 8)
                 mask |= index_word(taut__load64(data + at + i), &lanes) << i;
         } else {
