@@ -10,8 +10,9 @@
  * It is compiled once into constant runs; a message is then run 0, value 0, run 1, value 1, ...
  * up to the last run.
  *
- * An encoder never writes outside its buffer: a message that does not fit sets `overflow`, and
- * taut_encode_finish() returns TAUT_ENOSPC. No value is checked for SOH except by
+ * An encoder never writes outside its buffer, but bytes of it behind `position` may change at any
+ * call: a message that does not fit sets `overflow`, and taut_encode_finish() returns TAUT_ENOSPC.
+ * What is called after an overflow does nothing. No value is checked for SOH except by
  * taut_encode_text(): values from outside go through that one.
  *
  * Threads: one owner an encoder; templates are read-only after compilation and may be shared.
@@ -96,12 +97,21 @@ static inline void taut_encode_bytes(struct taut_encoder *e, const void *bytes, 
         memcpy(place, bytes, length);
 }
 
-/* Appends constant run `index` of a template. */
+#define TAUT_ENCODE_CHUNK 32u
+
+/* Appends constant run `index` of a template, 0 .. values. */
 static inline void taut_encode_run(struct taut_encoder *e, const struct taut_template *t,
                                    uint32_t index)
 {
-    uint32_t begin = index ? t->run_end[index - 1] : 0;
-    taut_encode_bytes(e, t->text + begin, t->run_end[index] - begin);
+    uint32_t begin = index ? t->run_end[index - 1] : 0, length = t->run_end[index] - begin;
+    /* Most runs are short: a copy of a constant size, where both sides have room for it. */
+    if (length <= TAUT_ENCODE_CHUNK && begin <= TAUT_TEMPLATE_BYTES - TAUT_ENCODE_CHUNK &&
+        !e->overflow && e->capacity - TAUT_ENCODE_TRAILER - e->position >= TAUT_ENCODE_CHUNK) {
+        memcpy(e->buffer + e->position, t->text + begin, TAUT_ENCODE_CHUNK);
+        e->position += length;
+        return;
+    }
+    taut_encode_bytes(e, t->text + begin, length);
 }
 
 /* Append a bare value: the tag and the SOH are in a template's runs. */

@@ -58,12 +58,20 @@ int taut_template_compile(struct taut_template *t, const char *text, struct taut
     return 0;
 }
 
+/* Room for `most` bytes at the encoder's position? Then a formatter may write there at once. */
+static bool has_room(const struct taut_encoder *e, uint32_t most)
+{
+    return TAUT__LIKELY(!e->overflow && e->capacity - TAUT_ENCODE_TRAILER - e->position >= most);
+}
+
 void taut_encode_u64(struct taut_encoder *e, uint64_t value)
 {
-    uint32_t digits = taut__count_digits(value);
-    uint8_t *place = taut_encode_reserve(e, digits);
-    if (place)
-        taut__write_digits(place, value, digits);
+    if (has_room(e, TAUT_INTEGER_TEXT_MAX)) {
+        e->position += (uint32_t)taut_format_u64(e->buffer + e->position, value);
+        return;
+    }
+    uint8_t text[TAUT_INTEGER_TEXT_MAX];
+    taut_encode_bytes(e, text, (uint32_t)taut_format_u64(text, value));
 }
 
 void taut_encode_i64(struct taut_encoder *e, int64_t value)
@@ -74,12 +82,20 @@ void taut_encode_i64(struct taut_encoder *e, int64_t value)
 
 void taut_encode_decimal(struct taut_encoder *e, struct taut_decimal value)
 {
+    if (has_room(e, TAUT_DECIMAL_TEXT_MAX)) {
+        e->position += (uint32_t)taut_format_decimal(e->buffer + e->position, value);
+        return;
+    }
     uint8_t text[TAUT_DECIMAL_TEXT_MAX];
     taut_encode_bytes(e, text, (uint32_t)taut_format_decimal(text, value));
 }
 
 void taut_encode_utc(struct taut_encoder *e, uint64_t utc_ns, uint32_t digits)
 {
+    if (has_room(e, TAUT_UTC_TEXT_MAX)) {
+        e->position += (uint32_t)taut_format_utc(e->buffer + e->position, utc_ns, digits);
+        return;
+    }
     uint8_t text[TAUT_UTC_TEXT_MAX];
     taut_encode_bytes(e, text, (uint32_t)taut_format_utc(text, utc_ns, digits));
 }
@@ -135,6 +151,23 @@ void taut_encode_text(struct taut_encoder *e, uint32_t tag, const char *text, ui
     taut_encode_field(e, tag, text, length);
 }
 
+/* Up to 16 bytes without a call. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t length)
+{
+    if (length >= 8) {
+        uint64_t last = taut__load64(from + length - 8);
+        taut__store64(to, taut__load64(from));
+        taut__store64(to + length - 8, last);
+    } else if (length >= 4) {
+        uint32_t first = taut__load32(from), last = taut__load32(from + length - 4);
+        memcpy(to, &first, 4);
+        memcpy(to + length - 4, &last, 4);
+    } else {
+        for (uint32_t i = 0; i < length; i++)
+            to[i] = from[i];
+    }
+}
+
 int taut_encode_finish(struct taut_encoder *e, const char *begin_string,
                        uint32_t begin_string_length, uint8_t **message, uint32_t *length)
 {
@@ -156,7 +189,7 @@ int taut_encode_finish(struct taut_encoder *e, const char *begin_string,
     uint8_t *begin = e->buffer + e->body - header, *at = begin;
     *at++ = '8';
     *at++ = '=';
-    memcpy(at, begin_string, begin_string_length);
+    copy_short(at, (const uint8_t *)begin_string, begin_string_length);
     at += begin_string_length;
     *at++ = TAUT_SOH;
     *at++ = '9';
@@ -174,25 +207,36 @@ int taut_encode_finish(struct taut_encoder *e, const char *begin_string,
     return 0;
 }
 
+/* The sum of a word's bytes, in the top 16 bits of a product. */
+static uint32_t sum_bytes(uint64_t word)
+{
+    word = (word & 0x00ff00ff00ff00ffull) + ((word >> 8) & 0x00ff00ff00ff00ffull);
+    return (uint32_t)((word * 0x0001000100010001ull) >> 48);
+}
+
 uint8_t taut_checksum(const uint8_t *data, size_t length)
 {
     uint32_t sum = 0;
     size_t at = 0;
 #if defined(__SSE2__)
-    __m128i sums = _mm_setzero_si128();
-    for (; length - at >= 16; at += 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(data + at));
-        sums = _mm_add_epi64(sums, _mm_sad_epu8(bytes, _mm_setzero_si128()));
+    const __m128i zero = _mm_setzero_si128();
+    __m128i sums = zero, more = zero;
+    for (; length - at >= 32; at += 32) {
+        const __m128i *bytes = (const __m128i *)(const void *)(data + at);
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_loadu_si128(bytes), zero));
+        more = _mm_add_epi64(more, _mm_sad_epu8(_mm_loadu_si128(bytes + 1), zero));
     }
-    sums = _mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums));
-    sum = (uint32_t)_mm_cvtsi128_si32(sums);
+    sums = _mm_add_epi64(sums, more);
+    sum = (uint32_t)_mm_cvtsi128_si32(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums)));
 #endif
-    for (; length - at >= 8; at += 8) {
-        uint64_t word = taut__load64(data + at); /* the lanes' sum lands in the top 16 bits */
-        word = (word & 0x00ff00ff00ff00ffull) + ((word >> 8) & 0x00ff00ff00ff00ffull);
-        sum += (uint32_t)((word * 0x0001000100010001ull) >> 48);
+    for (; length - at >= 8; at += 8)
+        sum += sum_bytes(taut__load64(data + at));
+    if (at < length && length >= 8) { /* the last word again, without what was counted */
+        uint32_t counted = 8 - (uint32_t)(length - at);
+        sum += sum_bytes(taut__load64(data + length - 8) >> (8 * counted));
+    } else {
+        for (; at < length; at++)
+            sum += data[at];
     }
-    for (; at < length; at++)
-        sum += data[at];
     return (uint8_t)sum;
 }

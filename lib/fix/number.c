@@ -118,9 +118,18 @@ int taut_parse_decimal(const uint8_t *text, size_t length, struct taut_decimal *
 
 size_t taut_format_u64(uint8_t *text, uint64_t value)
 {
-    uint32_t digits = taut__count_digits(value);
-    taut__write_digits(text, value, digits);
-    return digits;
+    size_t at = 0;
+    if (TAUT__UNLIKELY(value >= 100000000)) {
+        at = taut_format_u64(text, value / 100000000);
+        taut__store64(text + at,
+                      taut__spread_digits((uint32_t)(value % 100000000)) | TAUT__BYTES('0'));
+        return at + 8;
+    }
+    uint64_t digits = taut__spread_digits((uint32_t)value);
+    /* Leading zeros are zero bytes at the low end; the last digit stays, be it zero or not. */
+    uint32_t leading = (uint32_t)__builtin_ctzll(digits | 1ull << 56) / 8;
+    taut__store64(text, (digits | TAUT__BYTES('0')) >> (8 * leading));
+    return 8 - leading;
 }
 
 static size_t format_magnitude(uint8_t *text, int64_t value, uint64_t *magnitude)
@@ -145,10 +154,19 @@ size_t taut_format_decimal(uint8_t *text, struct taut_decimal value)
     uint32_t scale = value.scale < 18 ? value.scale : 18;
     if (scale == 0)
         return at + taut_format_u64(text + at, magnitude);
-    at += taut_format_u64(text + at, magnitude / powers_of_ten[scale]);
-    text[at++] = '.';
-    taut__write_digits(text + at, magnitude % powers_of_ten[scale], scale);
-    return at + scale;
+    uint8_t digits[TAUT_DECIMAL_TEXT_MAX];
+    uint32_t count = (uint32_t)taut_format_u64(digits, magnitude);
+    if (TAUT__UNLIKELY(count <= scale)) { /* 0.0012 */
+        memcpy(text + at, "0.", 2);
+        taut__write_digits(text + at + 2, magnitude, scale);
+        return at + 2 + scale;
+    }
+    /* Copies of a constant size: at most 18 digits on either side, where 1 + 18 + 1 + 18 fit. */
+    uint32_t whole = count - scale;
+    memcpy(text + at, digits, 18);
+    text[at + whole] = '.';
+    memcpy(text + at + whole + 1, digits + whole, 18);
+    return at + count + 1;
 }
 
 /* Same scale for both: the smaller one times a power of ten, exact in 128 bits. */

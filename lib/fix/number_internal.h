@@ -39,6 +39,24 @@ static inline uint32_t taut__count_digits(uint64_t value)
     return digits + (value >= 10) + (value >= 100) + (value >= 1000);
 }
 
+static inline void taut__store64(uint8_t *p, uint64_t word)
+{
+    memcpy(p, &word, sizeof word);
+}
+
+/* The eight digits of a value below 10^8 as digit values, the most significant in the lowest byte.
+ * Each step splits every number in the word in two: by 10^4, by 100, by 10; the divisions are
+ * multiplications that are exact for the numbers that occur. */
+static inline uint64_t taut__spread_digits(uint32_t value)
+{
+    uint64_t high = value / 10000;
+    uint64_t word = high | (uint64_t)(value - high * 10000) << 32;
+    uint64_t hundreds = ((word * 10486) >> 20) & 0x0000007f0000007full;
+    word = hundreds | (word - hundreds * 100) << 16;
+    uint64_t tens = ((word * 103) >> 10) & 0x000f000f000f000full;
+    return tens | (word - tens * 10) << 8;
+}
+
 /* Writes exactly `digits` digits, with leading zeros. */
 static inline void taut__write_digits(uint8_t *text, uint64_t value, uint32_t digits)
 {

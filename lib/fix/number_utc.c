@@ -77,9 +77,15 @@ int taut_parse_utc(const uint8_t *text, size_t length, struct taut_utc *value)
     return 0;
 }
 
+static void put_two(uint8_t *text, uint32_t value)
+{
+    memcpy(text, taut__digit_pairs + 2 * value, 2);
+}
+
 size_t taut_format_utc(uint8_t *text, uint64_t utc_ns, uint32_t digits)
 {
-    uint64_t seconds = utc_ns / 1000000000u, ns = utc_ns % 1000000000u;
+    uint64_t seconds = utc_ns / 1000000000u;
+    uint32_t ns = (uint32_t)(utc_ns % 1000000000u);
     uint32_t days = (uint32_t)(seconds / SECONDS_A_DAY),
              second = (uint32_t)(seconds % SECONDS_A_DAY);
     /* Every 64-bit nanosecond lies before 2554: the arithmetic of the century rule stays small. */
@@ -90,22 +96,21 @@ size_t taut_format_utc(uint8_t *text, uint64_t utc_ns, uint32_t digits)
     uint32_t month = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * month + 2) / 5 + 1;
     month = month < 10 ? month + 3 : month - 9;
     uint32_t year = year_of_era + era * 400 + (month <= 2);
-    taut__write_digits(text, year, 4);
-    taut__write_digits(text + 4, month, 2);
-    taut__write_digits(text + 6, day, 2);
+    put_two(text, year / 100);
+    put_two(text + 2, year % 100);
+    put_two(text + 4, month);
+    put_two(text + 6, day);
     text[8] = '-';
-    taut__write_digits(text + 9, second / 3600, 2);
+    put_two(text + 9, second / 3600);
     text[11] = ':';
-    taut__write_digits(text + 12, second / 60 % 60, 2);
+    put_two(text + 12, second / 60 % 60);
     text[14] = ':';
-    taut__write_digits(text + 15, second % 60, 2);
+    put_two(text + 15, second % 60);
     if (digits == 0)
         return WHOLE_TEXT;
     text[17] = '.';
-    if (digits <= 3) {
-        taut__write_digits(text + 18, ns / 1000000, 3);
-        return WHOLE_TEXT + 4;
-    }
-    taut__write_digits(text + 18, digits <= 6 ? ns / 1000 : ns, digits <= 6 ? 6 : 9);
-    return WHOLE_TEXT + (digits <= 6 ? 7 : 10);
+    /* Eight digits at once and a ninth; what is behind the wanted ones is not counted. */
+    taut__store64(text + 18, taut__spread_digits(ns / 10) | TAUT__BYTES('0'));
+    text[26] = (uint8_t)('0' + ns % 10);
+    return WHOLE_TEXT + 1 + (digits <= 3 ? 3 : digits <= 6 ? 6 : 9);
 }
