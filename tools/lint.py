@@ -44,7 +44,7 @@ def werror(directory, cc, cxx):
         code, text = run(["meson", "setup", "-Dwerror=true", "-Dman=false", directory],
                          env=dict(os.environ, CC=cc, CXX=cxx))
         if code != 0:
-            return code, text
+            return code, "\n".join(text.splitlines()[-8:])
     code, text = run(["ninja", "--quiet", "-k", "0", "-j", CPUS, "-C", directory])
     # -k 0 shows all there is; what repeats in every file that includes a header is cut.
     return code, "\n".join(text.splitlines()[:80])
