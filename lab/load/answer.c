@@ -205,6 +205,8 @@ void load_session_events(struct load_client *c, struct load_link *link, uint32_t
             session_closed(c, link);
         taut_port_close(c->port, link->conn, 0);
         load_link_closed(c, link, 0);
+    } else if (link->out.length) {
+        load_flush(c, link); /* Logon, heartbeats and the like */
     }
 }
 
@@ -341,8 +343,6 @@ void load_received(struct load_client *c, struct load_link *link, const uint8_t 
         received_fix(c, link, data, length);
     else
         received_echo(c, link, data, length);
-    if (link->out.length && link->fix)
-        load_flush(c, link); /* heartbeats and the like */
     if (link->state == LINK_READY)
         go_on(c, link);
 }

@@ -172,7 +172,6 @@ struct load_process {
 struct load_server {
     _Atomic uint32_t ready;     /* 1: `port_number` is listening, 2: it failed, see `text` */
     _Atomic uint32_t stop;      /* set by the crew: end */
-    _Atomic uint64_t served;    /* messages answered so far */
     _Atomic uint32_t published; /* 1: the statistics are complete */
     pid_t pid;
     int32_t wait_status;
@@ -181,6 +180,7 @@ struct load_server {
     char text[240];
     uint16_t port_number;
     uint32_t workers;
+    struct taut_gateway_options effective; /* its pointers mean nothing in another process */
     struct taut_gateway_stats total;
     struct taut_gateway_stats worker[64];
 };
@@ -300,8 +300,9 @@ struct load_figures {
     uint64_t min_ns, max_ns;
     uint64_t quantile_ns[LOAD_QUANTILES];      /* or QUANTILE_REFUSED, QUANTILE_INFINITE */
     uint64_t first_begin_ns, last_received_ns; /* CLOCK_MONOTONIC; 0 = none */
-    uint64_t begin_of_worst_ns;                /* when the request of max_ns was sent */
-    uint32_t session_of_worst;
+    uint64_t utc_of_worst_ns;                  /* when the request of max_ns was sent */
+    uint64_t record_of_worst;                  /* its record, in the file of its process */
+    uint32_t session_of_worst, process_of_worst;
     uint32_t files, files_missing, files_damaged;
 };
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cli/bench_server.c - the gateway in a process of its own, on a free port of the loopback
+ * interface. It tells through the control memory where it listens, and at the end what it did.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "cli/bench.h"
+
+#define LOOK_NS (10 * TAUT_NS_PER_MS)
+
+static void publish(struct load_server *server, const struct taut_gateway *gateway)
+{
+    uint32_t workers = taut_gateway_workers(gateway);
+    uint32_t most = (uint32_t)(sizeof(server->worker) / sizeof(server->worker[0]));
+    taut_gateway_stats(gateway, UINT32_MAX, &server->total);
+    server->workers = workers < most ? workers : most;
+    for (uint32_t i = 0; i < server->workers; i++)
+        taut_gateway_stats(gateway, i, &server->worker[i]);
+}
+
+static int refuse(struct load_server *server, int code, const struct taut_err *err)
+{
+    server->code = code;
+    snprintf(server->text, sizeof(server->text), "the server can't start: %.210s",
+             err->text[0] ? err->text : taut_code_text(code));
+    /* pairs with the acquire load in the crew: the text is complete */
+    atomic_store_explicit(&server->ready, 2, memory_order_release);
+    return code;
+}
+
+int bench_server(void *context, struct load_control *control)
+{
+    const struct bench *b = context;
+    struct load_server *server = &control->shared->server;
+    struct timespec nap = {0, (long)LOOK_NS};
+    struct taut_gateway *gateway;
+    struct taut_err err = {0};
+    prctl(PR_SET_NAME, "taut-server");
+    int code = taut_gateway_create(&gateway, &b->gateway, &err);
+    if (code)
+        return refuse(server, code, &err);
+    code = taut_gateway_start(gateway, &err);
+    if (code) {
+        taut_gateway_destroy(gateway);
+        return refuse(server, code, &err);
+    }
+    server->port_number = taut_gateway_port(gateway);
+    taut_gateway_effective(gateway, &server->effective);
+    publish(server, gateway);
+    /* pairs with the acquire load in the crew: port and workers are there */
+    atomic_store_explicit(&server->ready, 1, memory_order_release);
+    while (!atomic_load_explicit(&server->stop, memory_order_relaxed))
+        nanosleep(&nap, NULL);
+    /* Sessions are gone by now, or their clients were killed: no reason to wait for long. */
+    taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), 2 * TAUT_NS_PER_S));
+    publish(server, gateway);
+    taut_gateway_destroy(gateway);
+    atomic_store_explicit(&server->published, 1, memory_order_release);
+    return 0;
+}
