@@ -87,7 +87,8 @@ static int logon_reset(struct taut_session *s, const struct taut__received *r, u
         return 0; /* not asked for, or the answer to our own */
     /* The acceptor began anew of its own accord: our Logon was then the first message. */
     int code = taut__session_reset(s);
-    s->next_out = 2;
+    if (code == 0)
+        s->next_out = 2;
     return code;
 }
 

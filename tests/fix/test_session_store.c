@@ -140,6 +140,17 @@ static void reset_that_fails(void **state)
     check_store_reason(rig);
     assert_int_equal(taut_session_next_in(rig->session), 2);
     rig_free(rig);
+    /* The answer of an acceptor that begins anew. */
+    rig = rig_new(TAUT_INITIATOR, NULL);
+    rig_connect(rig);
+    rig_disconnect(rig);
+    rig_connect(rig);
+    rig_drop_output(rig);
+    rig->store.fail_reset = 1;
+    assert_int_equal(rig_peer(rig, "A", 1, "98=0|108=30|141=Y|"), TAUT_SESSION_CLOSE);
+    check_store_reason(rig);
+    assert_int_equal(taut_session_next_out(rig->session), 3);
+    rig_free(rig);
 }
 
 static void store_that_cannot_read(void **state)
