@@ -329,7 +329,8 @@ static int run(const struct cli_command *command, struct serve *s)
     }
     taut_gateway_effective(gateway, &effective);
     if (s->check) {
-        printf("%u sessions, %s:%u\n", effective.session_count, effective.host,
+        printf("%u %s, %s:%u\n", effective.session_count,
+               effective.session_count == 1 ? "session" : "sessions", effective.host,
                effective.port_number);
         taut_gateway_destroy(gateway);
         return cli_finish(command, EXIT_OK);

@@ -288,7 +288,8 @@ uint32_t taut_gateway_workers(const struct taut_gateway *g)
 void taut_gateway_effective(const struct taut_gateway *g, struct taut_gateway_options *options)
 {
     *options = g->options;
-    options->port_number = taut_gateway_port(g);
+    if (taut_gateway_port(g)) /* once it listens: what 0 became */
+        options->port_number = taut_gateway_port(g);
 }
 
 static void add_port(struct taut_port_stats *sum, const struct taut_port *port)
