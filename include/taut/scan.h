@@ -39,7 +39,7 @@ extern "C" {
 enum taut_garbled {
     TAUT_GARBLED_NONE = 0,
     TAUT_GARBLED_NO_BEGIN,     /* bytes that do not start with "8=" */
-    TAUT_GARBLED_BEGIN_STRING, /* 8= empty, too long or not ended by SOH */
+    TAUT_GARBLED_BEGIN_STRING, /* 8= empty, with '=' in it, or without SOH in 17 bytes */
     TAUT_GARBLED_BODY_LENGTH,  /* the second field is not 9=<1..8 digits> */
     TAUT_GARBLED_TRAILER,      /* no SOH 10=ddd SOH where BodyLength says */
     TAUT_GARBLED_CHECKSUM,     /* 10= does not match the bytes */
@@ -86,9 +86,11 @@ struct taut_frame {
  * wrong BodyLength has not arrived: up to max_message bytes a call.)
  *
  * TOO_BIG comes as soon as 9= is known, and also for a BodyLength of more than 8 digits that does
- * not begin with 0. A session ends there; who goes on regardless drops `skip` bytes. The resync
- * after a bad trailer looks for "8=FIX" from the body's first byte on, after a bad 8= or 9= for
- * "8=" behind the bad one.
+ * not begin with 0. A session ends there; who goes on regardless drops `skip` bytes.
+ *
+ * A message may have any BeginString, but what is dropped is searched for "8=FIX", since "8=" is in
+ * every "58=": from its second byte on after a bad 8= or 9=, from the body's first byte on after a
+ * bad trailer.
  */
 TAUT_API enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size,
                                                 uint32_t max_message, uint32_t resync,

@@ -6,24 +6,9 @@
  */
 #include "scan_internal.h"
 
-/* Offset of the first "8=" at or behind `from`; of a last '8' that may become one; else size. */
+/* Offset of the first "8=FIX" at or behind `from`; of a piece of it that ends the bytes; else size.
+ * "8=" alone would stop at every 58= and 448= of what is being dropped. */
 static size_t find_begin(const uint8_t *data, size_t from, size_t size)
-{
-    size_t at = from;
-    while (at < size) {
-        const uint8_t *equals = memchr(data + at, '=', size - at);
-        if (!equals)
-            break;
-        at = (size_t)(equals - data);
-        if (at > from && data[at - 1] == '8')
-            return at - 1;
-        at++;
-    }
-    return size > from && data[size - 1] == '8' ? size - 1 : size;
-}
-
-/* The same for "8=FIX", where a shorter piece of it may end the bytes. */
-static size_t find_fix(const uint8_t *data, size_t from, size_t size)
 {
     static const char begin[] = "8=FIX";
     const uint8_t *found = memmem(data + from, size - from, begin, 5);
@@ -60,7 +45,7 @@ static enum taut_frame_result swallow(const uint8_t *data, size_t size, size_t f
             return garbled(frame, (size_t)(soh - data) + 1, TAUT_GARBLED_TRAILER);
     }
     if (size >= limit) /* a message would have ended by now */
-        return garbled(frame, find_fix(data, 2, size), TAUT_GARBLED_TRAILER);
+        return garbled(frame, find_begin(data, 2, size), TAUT_GARBLED_TRAILER);
     return more(frame, size + 1);
 }
 
@@ -78,13 +63,13 @@ enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size, uint32_
             size_t from = reason == TAUT_GARBLED_NO_BEGIN ? 0 : 1;
             return garbled(frame, find_begin(data, from, size), reason);
         }
-        garbled(frame, find_fix(data, header.begin_end, size), reason);
+        garbled(frame, find_begin(data, header.begin_end, size), reason);
         return TAUT_FRAME_TOO_BIG;
     }
     /* At most 29 + 99,999,999 + 7: no overflow, and compared before any pointer is formed. */
     uint32_t total = header.body_begin + header.body_length + TAUT__TRAILER;
     if (total > limit) {
-        garbled(frame, find_fix(data, header.body_begin, size), TAUT_GARBLED_TOO_BIG);
+        garbled(frame, find_begin(data, header.body_begin, size), TAUT_GARBLED_TOO_BIG);
         return TAUT_FRAME_TOO_BIG;
     }
     if (total > size)
@@ -95,5 +80,5 @@ enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size, uint32_
     }
     if (resync == TAUT_RESYNC_QUICKFIX)
         return swallow(data, size, header.body_begin + header.body_length - 1, limit, frame);
-    return garbled(frame, find_fix(data, header.body_begin, size), TAUT_GARBLED_TRAILER);
+    return garbled(frame, find_begin(data, header.body_begin, size), TAUT_GARBLED_TRAILER);
 }

@@ -43,7 +43,7 @@ uint32_t taut__header_careful(const uint8_t *data, size_t size, struct taut__hea
         return TAUT_GARBLED_NO_BEGIN;
     uint32_t at = 2;
     for (; at < size && data[at] != TAUT_SOH; at++)
-        if (at == 2 + TAUT__BEGIN_MAX)
+        if (at == 2 + TAUT__BEGIN_MAX || data[at] == '=')
             return TAUT_GARBLED_BEGIN_STRING;
     if (at >= size)
         return ends_early(header, TAUT_GARBLED_BEGIN_STRING);
@@ -101,7 +101,7 @@ const char *taut_garbled_text(uint32_t reason)
     static const char *const texts[] = {
         [TAUT_GARBLED_NONE] = "not garbled",
         [TAUT_GARBLED_NO_BEGIN] = "no 8= where a message should begin",
-        [TAUT_GARBLED_BEGIN_STRING] = "BeginString is empty, too long or not ended",
+        [TAUT_GARBLED_BEGIN_STRING] = "BeginString is empty, too long or not ended by SOH",
         [TAUT_GARBLED_BODY_LENGTH] = "the second field is no BodyLength",
         [TAUT_GARBLED_TRAILER] = "no CheckSum field where BodyLength says",
         [TAUT_GARBLED_CHECKSUM] = "checksum does not match",

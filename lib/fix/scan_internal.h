@@ -92,14 +92,16 @@ static inline uint32_t taut__header_parse(const uint8_t *data, size_t size,
                                           struct taut__header *header)
 {
     /* The usual header: up to 7 bytes of BeginString and 7 digits, wholly there. */
-    uint64_t soh = taut__match_low(taut__load64(data + 2), TAUT_SOH);
+    uint64_t word = taut__load64(data + 2);
+    uint64_t soh = taut__match_low(word, TAUT_SOH);
+    uint64_t equals = taut__match_low(word, '=') & (soh - 1) & ~soh; /* in front of the SOH */
     uint32_t begin_length = soh ? (uint32_t)__builtin_ctzll(soh) / 8 : 0;
-    uint64_t word = taut__load64(data + begin_length + 5);
+    word = taut__load64(data + begin_length + 5);
     soh = taut__match_low(word, TAUT_SOH);
     uint32_t digits = soh ? (uint32_t)__builtin_ctzll(soh) / 8 : 0;
     uint32_t body_begin = begin_length + 6 + digits;
-    if (TAUT__LIKELY(begin_length > 0 && digits > 0 && body_begin <= size && data[0] == '8' &&
-                     data[1] == '=' && data[begin_length + 3] == '9' &&
+    if (TAUT__LIKELY(begin_length > 0 && equals == 0 && digits > 0 && body_begin <= size &&
+                     data[0] == '8' && data[1] == '=' && data[begin_length + 3] == '9' &&
                      data[begin_length + 4] == '=')) {
         word = (word - TAUT__BYTES('0')) << (64 - 8 * digits);
         if (TAUT__LIKELY(!taut__not_digits(word))) {

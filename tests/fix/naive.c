@@ -22,10 +22,10 @@ static uint32_t naive_header(const uint8_t *data, uint32_t length, uint32_t *beg
     if (byte_at(data, length, 0) != '8' || byte_at(data, length, 1) != '=')
         return TAUT_GARBLED_NO_BEGIN;
     uint32_t at = 2;
-    while (at < length && data[at] != 1)
+    while (at < length && data[at] != 1 && data[at] != '=')
         at++;
     *begin_string = at - 2;
-    if (at == length || *begin_string == 0 || *begin_string > 16)
+    if (at == length || data[at] == '=' || *begin_string == 0 || *begin_string > 16)
         return TAUT_GARBLED_BEGIN_STRING;
     if (byte_at(data, length, at + 1) != '9' || byte_at(data, length, at + 2) != '=')
         return TAUT_GARBLED_BODY_LENGTH;
