@@ -162,7 +162,7 @@ TAUT_API int taut_port_set_user(struct taut_port *port, struct taut_conn conn, u
  * scheduler adds. Order within one connection is kept, CLOSED is always its last, and no poll gives
  * more than one completion of a connection.
  *
- * A busy-polling port looks at the clock in each turn. With up to 8 connections it receives from
+ * A busy-polling port looks at the clock in each turn. With one or two connections it receives from
  * each without asking the kernel who is ready, and looks for new connections, room to write and
  * finished connects every 20 us only: a single look with deadline 0 may miss one as young as that.
  */
@@ -171,6 +171,13 @@ TAUT_API int taut_port_poll(struct taut_port *port, struct taut_completion *comp
 
 /* Gives a borrowed buffer back. Each exactly once; a second time aborts. */
 TAUT_API void taut_port_release(struct taut_port *port, uint32_t buffer);
+
+/*
+ * `paused` 1: receives nothing more from this connection until 0 is said; what its peer sends stays
+ * in the kernel's buffer and then holds the peer up. Neither RECEIVED nor CLOSED comes meanwhile,
+ * WRITABLE does. 0, TAUT_ENOENT.
+ */
+TAUT_API int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paused);
 
 /*
  * Sends; returns the bytes taken (0..length). Never blocks, never raises SIGPIPE. Less than

@@ -111,6 +111,8 @@ void taut__connection_leave(struct taut__worker *w, struct taut__connection *c, 
         return;
     c->state = TAUT__CLOSING;
     c->linger = linger != 0;
+    if (c->paused) /* what it still sends is dropped, and its end is seen */
+        taut_port_pause(w->port, c->conn, 0);
     c->paused = c->pump = c->drain = c->resume = 0;
     c->held_begin = c->held_end = 0;
     c->close_deadline_ns =
@@ -198,6 +200,7 @@ void taut__connection_writable(struct taut__worker *w, struct taut__connection *
     if (c->paused && !c->failed && taut__queued(c) <= w->gateway->resume_mark) {
         c->paused = 0;
         c->resume = 1;
+        taut_port_pause(w->port, c->conn, 0);
     }
 }
 

@@ -105,8 +105,8 @@ static uint32_t most(uint32_t a, uint32_t b)
 static void derive(struct taut_gateway *g)
 {
     const struct taut_gateway_options *o = &g->options;
-    uint32_t chunks = TAUT__BUFFERS * TAUT__BUFFER_BYTES;
-    g->held_limit = o->message_bytes + most(chunks, o->send_queue_bytes);
+    /* a message's beginning, and the rest of a chunk or two when the peer is made to wait */
+    g->held_limit = o->message_bytes + 4 * TAUT__BUFFER_BYTES;
     g->held_region = 2 * g->held_limit;
     g->queue_region = 2 * o->send_queue_bytes;
     g->region_bytes =

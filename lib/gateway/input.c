@@ -7,9 +7,9 @@
  * and of the next chunk only as many bytes as complete it: each byte of a split message is copied
  * once (bytes_assembled), no byte of a whole one ever.
  *
- * While the peer does not read (output.c), its input waits: the rest of the chunk is copied to the
- * held region (bytes_held) and the borrowed buffer goes back at once, so that a slow peer takes no
- * buffer from the others. What is held is bounded; beyond it the peer is too slow in bytes.
+ * While the peer does not read (output.c), its input waits: the port receives nothing more from it,
+ * so that TCP holds the peer up, the rest of the chunk at hand is copied to the held region
+ * (bytes_held), and the borrowed buffer goes back at once: a slow peer takes none from the others.
  */
 #include <string.h>
 
@@ -166,6 +166,7 @@ void taut__input_drain(struct taut__worker *w, struct taut__connection *c)
 static void pause_input(struct taut__worker *w, struct taut__connection *c)
 {
     c->paused = 1;
+    taut_port_pause(w->port, c->conn, 1);
     taut__count(&w->counters.pauses, 1);
 }
 

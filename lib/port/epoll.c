@@ -163,6 +163,13 @@ static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
         enter_direct(port, slot);
 }
 
+/* Edges that came while it was paused were noted and passed over. */
+static void epoll_resume(struct taut_port *port, struct taut__slot *slot)
+{
+    slot->flags |= TAUT__READABLE;
+    taut__ready_push(port, slot);
+}
+
 /* --- start and stop -------------------------------------------------------------------------- */
 
 static void close_if_open(int fd)
@@ -362,7 +369,7 @@ static uint32_t receive_direct(struct taut_port *port, struct taut_completion *c
         if (state->direct_count == 0)
             break;
         struct taut__slot *slot = &port->slots[state->direct_slots[state->direct_next++]];
-        if (slot->flags & TAUT__CONNECTING)
+        if (slot->flags & (TAUT__CONNECTING | TAUT__PAUSED))
             continue;
         int progress = taut__epoll_receive(port, slot, &completions[given]);
         if (progress < 0)
@@ -412,4 +419,5 @@ const struct taut__port_operations taut__port_epoll = {
     .attach = epoll_attach,
     .detach = epoll_detach,
     .send = taut__epoll_send,
+    .resume = epoll_resume,
 };

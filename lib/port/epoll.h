@@ -12,8 +12,12 @@
 /* Most events taken from the kernel at a time. */
 #define TAUT__EVENTS 256
 
-/* Up to so many connections a busy-polling port receives without asking epoll first. */
-#define TAUT__DIRECT_MAX 8u
+/* Up to so many connections a busy-polling port receives without asking epoll first. With one and
+ * two that is quicker, with three it makes no difference, from four on asking is:
+ * bench/records/2026-12-01-port-direct.md. 0 = always asks. */
+#ifndef TAUT__DIRECT_MAX
+#define TAUT__DIRECT_MAX 2u
+#endif
 
 /* How often it then looks at epoll all the same: accepts, connects, room to write. */
 #define TAUT__LOOK_NS UINT64_C(20000)
@@ -34,7 +38,7 @@ struct taut__epoll {
     uint32_t streams; /* connections, listeners not included */
     uint32_t direct;  /* 1: direct_slots are read without epoll */
     uint32_t direct_count, direct_next;
-    uint32_t direct_slots[TAUT__DIRECT_MAX];
+    uint32_t direct_slots[TAUT__DIRECT_MAX + 1];
     uint32_t starved_batch; /* the last poll counted as starved */
     uint64_t look_again_ns;
     uint64_t accept_again_ns; /* when listeners that rest are tried again */

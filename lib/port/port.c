@@ -446,6 +446,20 @@ int64_t taut_port_send(struct taut_port *port, struct taut_conn conn, const void
     return taken;
 }
 
+int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paused)
+{
+    struct taut__slot *slot = taut__slot_of(port, conn);
+    if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
+        return TAUT_ENOENT;
+    if (paused) {
+        slot->flags |= TAUT__PAUSED;
+    } else if (slot->flags & TAUT__PAUSED) {
+        slot->flags &= ~(uint32_t)TAUT__PAUSED;
+        port->operations->resume(port, slot);
+    }
+    return 0;
+}
+
 int taut_port_shutdown(struct taut_port *port, struct taut_conn conn)
 {
     struct taut__slot *slot = taut__slot_of(port, conn);

@@ -48,7 +48,8 @@ enum taut__slot_flag {
     TAUT__WANT_WRITE = 1u << 7, /* a send took less than all: owes a WRITABLE */
     TAUT__WRITE_EDGE = 1u << 8, /* there is room again */
     TAUT__SHUT = 1u << 9,       /* taut_port_shutdown() */
-    TAUT__DYING = 1u << 10      /* CLOSED was given out */
+    TAUT__DYING = 1u << 10,     /* CLOSED was given out */
+    TAUT__PAUSED = 1u << 11     /* taut_port_pause(): nothing is received */
 };
 
 /* One connection or listener: a cache line. */
@@ -105,6 +106,8 @@ struct taut__port_operations {
     void (*detach)(struct taut_port *port, struct taut__slot *slot);
     int64_t (*send)(struct taut_port *port, struct taut__slot *slot, const void *data,
                     size_t length);
+    /* TAUT__PAUSED was taken away: something may have come meanwhile. */
+    void (*resume)(struct taut_port *port, struct taut__slot *slot);
 };
 
 extern const struct taut__port_operations taut__port_epoll;

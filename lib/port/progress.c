@@ -267,7 +267,7 @@ static int pending(const struct taut__epoll *state, const struct taut__slot *slo
         return (slot->flags & TAUT__READABLE) && state->accept_again_ns == TAUT_NEVER_NS;
     if ((slot->flags & TAUT__WRITE_EDGE) && (slot->flags & (TAUT__WANT_WRITE | TAUT__CONNECTING)))
         return 1;
-    return (slot->flags & TAUT__READABLE) && !(slot->flags & TAUT__CONNECTING) &&
+    return (slot->flags & TAUT__READABLE) && !(slot->flags & (TAUT__CONNECTING | TAUT__PAUSED)) &&
            (!state->direct || slot->code);
 }
 
@@ -281,7 +281,9 @@ static int progress(struct taut_port *port, struct taut__slot *slot,
         give(port, slot, completion, TAUT_PORT_WRITABLE);
         return 1;
     }
-    return slot->flags & TAUT__READABLE ? taut__epoll_receive(port, slot, completion) : 0;
+    if ((slot->flags & (TAUT__READABLE | TAUT__PAUSED)) != TAUT__READABLE)
+        return 0;
+    return taut__epoll_receive(port, slot, completion);
 }
 
 uint32_t taut__epoll_serve(struct taut_port *port, struct taut_completion *completions,

@@ -165,7 +165,7 @@ class Settings(unittest.TestCase):
         self.assertEqual(result.stdout, "2 sessions, 127.0.0.1:5001\n")
         lines = result.stderr.splitlines()
         self.assertEqual(len(lines), 2, result.stderr)
-        self.assertIn(":17: an initiator session", lines[0])
+        self.assertIn(":18: an initiator session", lines[0])
         self.assertIn("without effect in this version: StartTime, EndTime, FileStorePath", lines[1])
 
     def test_unknown_key_is_a_warning(self):
