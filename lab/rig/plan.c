@@ -187,6 +187,7 @@ static void place(struct rig_plan *plan, const struct candidates *candidates)
         taut_cpuset_add(&plan->server_cpus, candidates->order[i]->cpu);
     for (uint32_t i = 0; i < clients; i++)
         taut_cpuset_add(&plan->client_cpus, candidates->order[first_client + i]->cpu);
+    TAUT_CHECK(server >= 1 && clients >= 1);
     for (uint32_t i = 0; i < plan->workers; i++)
         plan->worker_cpu[i] = taut_cpuset_nth(&plan->server_cpus, i % server);
     for (uint32_t i = 0; i < plan->processes; i++)
@@ -216,6 +217,7 @@ static void leave_unbound(struct rig_plan *plan)
 
 static void share_sessions(struct rig_plan *plan)
 {
+    TAUT_CHECK(plan->processes >= 1);
     uint32_t each = plan->sessions / plan->processes, rest = plan->sessions % plan->processes;
     for (uint32_t i = 0; i < plan->processes; i++)
         plan->process_sessions[i] = each + (i < rest ? 1 : 0);

@@ -233,7 +233,7 @@ static int bad_value(const struct taut__cgroup *level, const char *file, const c
 static int quota_of_level(const struct taut__cgroup *level, int64_t *quota_us, int64_t *period_us,
                           struct taut_err *err)
 {
-    char text[128];
+    char text[128] = "";
     const char *end;
     if (level->version == 2) {
         int result = read_level(level, "cpu.max", text, sizeof text, err);
@@ -293,7 +293,7 @@ int taut__cgroup_cpus(const struct taut__cgroup *cgroup, struct taut_cpuset *cpu
     struct taut__cgroup level = *cgroup;
     do {
         for (size_t i = 0; i < 2; i++) {
-            char text[8192];
+            char text[8192] = "";
             int result = read_level(&level, files[i], text, sizeof text, err);
             if (result < 0)
                 return result;

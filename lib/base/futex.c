@@ -46,7 +46,7 @@ int taut__futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint64_t d
         return TAUT__FUTEX_INTERRUPTED;
     default:
         /* EFAULT, EINVAL, ENOSYS: the word is no word. Returning would turn it into a busy loop. */
-        TAUT_CHECK(!"futex wait on a bad word");
+        taut__check_failed(__FILE__, __LINE__, __func__, "the futex word is valid");
         return TAUT__FUTEX_WOKEN;
     }
 }
