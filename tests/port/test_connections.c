@@ -271,6 +271,7 @@ static void expect_stale(struct rig *rig, struct taut_conn conn)
     assert_int_equal(taut_port_close(rig->port, conn, 0), TAUT_ENOENT);
     assert_int_equal(taut_port_shutdown(rig->port, conn), TAUT_ENOENT);
     assert_int_equal(taut_port_set_user(rig->port, conn, 1), TAUT_ENOENT);
+    assert_int_equal(taut_port_pause(rig->port, conn, 1), TAUT_ENOENT);
     assert_int_equal(taut_port_local(rig->port, conn), 0);
     assert_int_equal(taut_port_peer(rig->port, conn, text, sizeof text), 0);
     assert_string_equal(text, "");

@@ -362,6 +362,71 @@ static void test_urgent_data(void **state)
     rig_close(&rig);
 }
 
+/* Paused: neither bytes nor an end come, whether they were there before or come later; others are
+ * not touched. Then everything comes, in order. */
+static void test_pause(void **state)
+{
+    struct rig rig;
+    int fds[6];
+    struct taut_conn conns[6];
+    rig_open(&rig, NULL, *(uint32_t *)*state);
+    conns[0] = rig_accept(&rig, &fds[0]);
+    plain_write(fds[0], "one ", 4);
+    assert_int_equal(taut_port_pause(rig.port, conns[0], 1), 0);
+    rig_quiet(&rig, 2 * TAUT_NS_PER_MS);
+    /* More connections: a busy-polling port changes how it looks for input meanwhile. */
+    for (int i = 1; i < 6; i++)
+        conns[i] = rig_accept(&rig, &fds[i]);
+    plain_write(fds[0], "two ", 4);
+    plain_write(fds[3], "else", 4);
+    rig_expect_bytes(&rig, conns[3], "else");
+    rig_quiet(&rig, 2 * TAUT_NS_PER_MS);
+    assert_int_equal(taut_port_send(rig.port, conns[0], "sends", 5), 5);
+    assert_int_equal(taut_port_pause(rig.port, conns[0], 1), 0); /* again changes nothing */
+    assert_int_equal(taut_port_pause(rig.port, conns[0], 0), 0);
+    rig_expect_bytes(&rig, conns[0], "one two ");
+    rig_quiet(&rig, 1000);
+    assert_int_equal(taut_port_pause(rig.port, conns[0], 1), 0);
+    plain_write(fds[0], "three", 5);
+    close(fds[0]);
+    rig_quiet(&rig, 2 * TAUT_NS_PER_MS);
+    for (int i = 1; i < 6; i++) { /* and back */
+        assert_int_equal(taut_port_close(rig.port, conns[i], 0), 0);
+        close(fds[i]);
+    }
+    rig_quiet(&rig, 2 * TAUT_NS_PER_MS);
+    assert_int_equal(taut_port_pause(rig.port, conns[0], 0), 0);
+    rig_expect_bytes(&rig, conns[0], "three");
+    /* It was reset, because it left "sends" unread: an end all the same, and the last. */
+    rig_expect(&rig, TAUT_PORT_CLOSED);
+    rig_quiet(&rig, 1000);
+    rig_close(&rig);
+}
+
+/* A paused connection still gets its WRITABLE. */
+static void test_writable_while_paused(void **state)
+{
+    struct taut_port_options options = {.size = sizeof options, .send_buffer_bytes = 8192};
+    struct rig rig;
+    int fd;
+    rig_open(&rig, &options, *(uint32_t *)*state);
+    struct taut_conn conn = rig_accept(&rig, &fd);
+    assert_int_equal(taut_port_pause(rig.port, conn, 1), 0);
+    plain_write(fd, "input", 5);
+    for (uint64_t taken = fill(&rig, conn); taken;) {
+        uint8_t sink[4096];
+        size_t length = taken < sizeof sink ? (size_t)taken : sizeof sink;
+        assert_int_equal(plain_read(fd, sink, length), length);
+        taken -= length;
+    }
+    rig_expect(&rig, TAUT_PORT_WRITABLE);
+    rig_quiet(&rig, 1000);
+    assert_int_equal(taut_port_pause(rig.port, conn, 0), 0);
+    rig_expect_bytes(&rig, conn, "input");
+    close(fd);
+    rig_close(&rig);
+}
+
 struct stream {
     struct taut_conn conn;
     uint64_t sent, got;
@@ -441,7 +506,7 @@ static void test_many_streams(void **state)
     rig_open(&rig, &options, *(uint32_t *)*state);
     srand(4711);
     uint32_t count = 0;
-    static const uint32_t steps[] = {2, 6, 8, 10, MOST, 8, 4, 2, 12, 2};
+    static const uint32_t steps[] = {2, 6, 2, MOST, 8, 0, 2, 4, 0, 2};
     for (size_t step = 0; step < sizeof steps / sizeof *steps; step++) {
         while (count < steps[step]) {
             add_pair(&rig, &streams[count]);
@@ -495,6 +560,7 @@ int main(void)
         ON_BOTH(test_starved),      ON_BOTH(test_end_waits_for_buffers),
         ON_BOTH(test_round_robin),  cmocka_unit_test(test_system_calls),
         ON_BOTH(test_full_buffers), ON_BOTH(test_urgent_data),
+        ON_BOTH(test_pause),        ON_BOTH(test_writable_while_paused),
         ON_BOTH(test_many_streams), ON_BOTH(test_input_while_changing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
