@@ -152,8 +152,10 @@ static int show_piece(struct cat *cat, const struct fix_log_piece *piece)
         }
         advance(cat, data + piece->begin, piece->next - piece->begin);
     } else {
-        if (text && !fix_show_is_blank(data, piece->end))
-            code = fix_show_text(&cat->show, data, piece->end, cat->behind_message);
+        size_t length = piece->end; /* without the CR of a CR LF */
+        length -= length > 0 && data[length - 1] == '\r';
+        if (text && !fix_show_is_blank(data, length))
+            code = fix_show_text(&cat->show, data, length, cat->behind_message);
         advance(cat, data, piece->next);
     }
     cat->behind_message = piece->kind == FIX_LOG_MESSAGE && cat->show.column > 1;

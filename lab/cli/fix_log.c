@@ -106,15 +106,15 @@ static int read_body_length(const struct view *v, size_t begin, const struct fix
 }
 
 /* Where the body of `length` wire bytes ends, at most v->size + 1. A separator of several bytes is
- * one on the wire; such logs escape newlines, so the search stays within the line. */
+ * one on the wire, so its bytes have to be walked; not beyond `limit`. */
 static size_t body_end(const struct view *v, size_t body, uint64_t length,
-                       const struct fix_separator *s)
+                       const struct fix_separator *s, size_t limit)
 {
     if (s->length == 1)
         return length <= v->size - body ? body + (size_t)length : v->size + 1;
     size_t at = body;
-    for (; length > 0 && at < v->line_end; length--)
-        at += separator_at(s, v->data, at, v->line_end) ? s->length : 1;
+    for (; length > 0 && at < limit; length--)
+        at += separator_at(s, v->data, at, limit) ? s->length : 1;
     return length == 0 ? at : v->size + 1;
 }
 
@@ -128,10 +128,15 @@ static enum end_result end_by_length(const struct view *v, size_t begin,
     uint64_t length;
     if (!read_body_length(v, begin, s, &body, &length) || length > FIX_LOG_MESSAGE_MAX)
         return END_WRONG;
-    size_t trailer = body_end(v, body, length, s);
+    /* A log that writes SOH in several bytes also escapes newlines: such a message does not leave
+     * its line, and is not walked into the next one, else many wrong lengths would cost their
+     * product. */
+    const struct fix_separator *other;
+    size_t limit = s->length == 1 ? v->size : find_beginning(v, begin + 2, &other);
+    size_t trailer = body_end(v, body, length, s, limit);
     if (trailer > v->size || v->size - trailer < 6 + s->length)
         if (!v->at_end || trailer > v->size || v->size - trailer < 6)
-            return s->length == 1 || !v->has_newline ? END_BEHIND : END_WRONG;
+            return limit == v->size ? END_BEHIND : END_WRONG;
     if (trailer < body + s->length || !separator_at(s, v->data, trailer - s->length, v->size) ||
         !checksum_at(v->data, trailer, v->size))
         return END_WRONG;
@@ -140,13 +145,12 @@ static enum end_result end_by_length(const struct view *v, size_t begin,
     return END_FOUND;
 }
 
-/* The end without BodyLength: behind the line's next CheckSum, in front of its next message, or the
- * line's end; not more than FIX_LOG_MESSAGE_MAX bytes. *closed: one of the first two was found. */
-static size_t end_by_search(const struct view *v, size_t begin, const struct fix_separator *s,
-                            int *closed)
+/* The end without BodyLength: behind the line's next CheckSum, in front of its next message, which
+ * begins at `limit`, or the line's end; not more than FIX_LOG_MESSAGE_MAX bytes. *closed: one of
+ * the first two was found. */
+static size_t end_by_search(const struct view *v, size_t begin, size_t limit,
+                            const struct fix_separator *s, int *closed)
 {
-    const struct fix_separator *other;
-    size_t limit = find_beginning(v, begin + 2, &other);
     *closed = limit < v->line_end;
     for (size_t at = begin; at < limit;) {
         const uint8_t *found = memmem(v->data + at, limit - at, "10=", 3);
@@ -190,7 +194,7 @@ static int find_headless(const struct view *v, size_t *begin, size_t *end,
         const struct fix_separator *s = find_separator(v->data, value, v->line_end);
         if (s && token_begins(v, at, s)) {
             int closed;
-            size_t last = end_by_search(v, at, s, &closed);
+            size_t last = end_by_search(v, at, v->line_end, s, &closed);
             if (!closed)
                 return 0;
             while (at > 0 && !isspace(v->data[at - 1]))
@@ -236,9 +240,12 @@ static uint32_t give_text(struct fix_log *log, const struct view *v, struct fix_
 
 static uint32_t next_piece(struct fix_log *log, const struct view *v, struct fix_log_piece *piece)
 {
-    const struct fix_separator *s;
-    size_t begin = find_beginning(v, 0, &s), end = 0;
+    const struct fix_separator *s, *other;
+    size_t begin = find_beginning(v, log->beginning_free, &s), end = 0;
     int open = !v->has_newline && !v->at_end; /* the line may go on behind these bytes */
+    /* What more bytes may still complete is looked at again. */
+    size_t sure = open ? (v->line_end > LOOK_AHEAD ? v->line_end - LOOK_AHEAD : 0) : v->line_end;
+    log->beginning_free = begin < sure ? begin : sure;
     if (begin == v->line_end)
         return give_text(log, v, piece);
     if (open && v->size - begin < LOOK_AHEAD)
@@ -253,7 +260,7 @@ static uint32_t next_piece(struct fix_log *log, const struct view *v, struct fix
         /* Over a newline, and not good: BodyLength hit a CheckSum by chance. */
     }
     int closed;
-    end = end_by_search(v, begin, s, &closed);
+    end = end_by_search(v, begin, find_beginning(v, begin + 2, &other), s, &closed);
     if (open && !closed && end - begin < FIX_LOG_MESSAGE_MAX)
         return FIX_LOG_MORE;
     int cut = !closed && v->at_end && !v->has_newline && end == v->size;
@@ -273,8 +280,11 @@ uint32_t fix_log_next(struct fix_log *log, const uint8_t *data, size_t size, int
     }
     log->newline_free = v.line_end;
     uint32_t result = next_piece(log, &v, piece);
-    if (result == FIX_LOG_PIECE)
-        log->newline_free = log->newline_free > piece->next ? log->newline_free - piece->next : 0;
+    if (result == FIX_LOG_PIECE) {
+        size_t used = piece->next;
+        log->newline_free -= log->newline_free < used ? log->newline_free : used;
+        log->beginning_free -= log->beginning_free < used ? log->beginning_free : used;
+    }
     return result;
 }
 

@@ -15,7 +15,8 @@ struct fix_separator {
 
 struct fix_log {
     struct fix_log_checked checked;
-    size_t newline_free; /* bytes from the start of the data in which there is no newline */
+    size_t newline_free;   /* bytes from the start of the data in which there is no newline, */
+    size_t beginning_free; /* and in which no message begins: looked at once, not at each call */
     uint32_t bytes_capacity, fields_capacity;
     taut_scan_function *scan;
     struct taut_message message;

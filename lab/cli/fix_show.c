@@ -58,17 +58,6 @@ static void put_escaped(FILE *out, const uint8_t *bytes, size_t length)
     }
 }
 
-static void put_value(const struct fix_show *show, FILE *out, const uint8_t *bytes, size_t length,
-                      size_t limit)
-{
-    if (show->full || length <= limit) {
-        put_escaped(out, bytes, length);
-        return;
-    }
-    put_escaped(out, bytes, limit);
-    fprintf(out, "... (%zu bytes)", length);
-}
-
 /* --- secrets --------------------------------------------------------------------------------- */
 
 /* "554=" and the like at `at`, not as the end of another number: the bytes of tag and '='. */
@@ -96,9 +85,11 @@ static size_t secret_end(const uint8_t *text, size_t at, size_t length)
     return length;
 }
 
-static void put_text(const struct fix_show *show, FILE *out, const uint8_t *text, size_t length)
+/* Bytes of a log, escaped, without secrets, and no more than `limit` unless all is asked for. */
+static void put_text(const struct fix_show *show, FILE *out, const uint8_t *text, size_t length,
+                     size_t limit)
 {
-    size_t shown = show->full || length <= TEXT_SHOWN ? length : TEXT_SHOWN;
+    size_t shown = show->full || length <= limit ? length : limit;
     for (size_t i = 0, begin = 0; i <= shown;) {
         size_t tag = i < shown && !show->show_secrets ? secret_tag_at(text, i, length) : 0;
         if (tag == 0 && i < shown) {
@@ -196,7 +187,7 @@ static void put_field_value(const struct fix_show *show, FILE *out, const struct
                             const struct fix_log_field *field)
 {
     if (field)
-        put_value(show, out, m->bytes + field->begin, field->end - field->begin, 64);
+        put_text(show, out, m->bytes + field->begin, field->end - field->begin, 64);
     else
         putc('?', out);
 }
@@ -210,7 +201,7 @@ static void put_head(const struct fix_show *show, FILE *out, const struct fix_lo
         fputs(name, out);
     } else if (m->type) {
         fputs("MsgType ", out);
-        put_value(show, out, m->type, m->type_length, 64);
+        put_text(show, out, m->type, m->type_length, 64);
     } else {
         fputs("no MsgType", out);
     }
@@ -264,7 +255,7 @@ static void show_block(const struct fix_show *show, const struct fix_log_checked
     }
     if (!fix_show_is_blank(before, before_length)) {
         fputs("  before: ", show->out);
-        put_text(show, show->out, before, before_length);
+        put_text(show, show->out, before, before_length, TEXT_SHOWN);
         putc('\n', show->out);
     }
     for (uint32_t i = 0; i < m->field_count; i++) {
@@ -282,8 +273,8 @@ static void show_block(const struct fix_show *show, const struct fix_log_checked
         if (hidden)
             fputs("***", show->out);
         else
-            put_value(show, show->out, m->bytes + field->begin, field->end - field->begin,
-                      VALUE_SHOWN);
+            put_text(show, show->out, m->bytes + field->begin, field->end - field->begin,
+                     VALUE_SHOWN);
         const char *meaning = hidden ? NULL : meaning_of(show, m, field);
         if (meaning)
             fprintf(show->out, "  (%s)", meaning);
@@ -317,8 +308,8 @@ static void show_line(const struct fix_show *show, const struct fix_log_checked 
         if (hidden)
             fputs("***", show->out);
         else
-            put_value(show, show->out, m->bytes + field->begin, field->end - field->begin,
-                      VALUE_SHOWN);
+            put_text(show, show->out, m->bytes + field->begin, field->end - field->begin,
+                     VALUE_SHOWN);
         const char *meaning = hidden ? NULL : meaning_of(show, m, field);
         if (meaning)
             fprintf(show->out, "(%s)", meaning);
@@ -328,18 +319,15 @@ static void show_line(const struct fix_show *show, const struct fix_log_checked 
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static json_t *json_bytes(const struct fix_show *show, const uint8_t *bytes, size_t length,
-                          int is_text)
+/* A program gets all bytes. */
+static json_t *json_bytes(const struct fix_show *show, const uint8_t *bytes, size_t length)
 {
     char *buffer = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&buffer, &size);
     if (!out)
         return NULL;
-    if (is_text)
-        put_text(show, out, bytes, length);
-    else
-        put_value(show, out, bytes, length, VALUE_SHOWN);
+    put_text(show, out, bytes, length, SIZE_MAX);
     json_t *text = fclose(out) == 0 ? json_stringn(buffer, size) : NULL;
     free(buffer);
     return text;
@@ -354,7 +342,7 @@ static json_t *json_field_value(const struct fix_show *show, const struct fix_lo
                                 uint32_t tag)
 {
     const struct fix_log_field *field = find_field(m, tag);
-    return field ? json_bytes(show, m->bytes + field->begin, field->end - field->begin, 0)
+    return field ? json_bytes(show, m->bytes + field->begin, field->end - field->begin)
                  : json_null();
 }
 
@@ -383,7 +371,7 @@ static int show_json(const struct fix_show *show, const struct fix_log_checked *
             field->tag == TAUT_TAG_INVALID ? json_null() : json_integer((json_int_t)field->tag),
             "name", json_name(name_of(show, field)), "value",
             hidden ? json_null()
-                   : json_bytes(show, m->bytes + field->begin, field->end - field->begin, 0),
+                   : json_bytes(show, m->bytes + field->begin, field->end - field->begin),
             "meaning", json_name(hidden ? NULL : meaning_of(show, m, field)));
         if (object && hidden)
             json_object_set_new(object, "hidden", json_true());
@@ -395,9 +383,9 @@ static int show_json(const struct fix_show *show, const struct fix_log_checked *
     return write_json(
         show,
         json_pack("{s:o, s:I, s:I, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
-                  json_bytes(show, (const uint8_t *)show->file, strlen(show->file), 0), "line",
+                  json_bytes(show, (const uint8_t *)show->file, strlen(show->file)), "line",
                   (json_int_t)show->line, "column", (json_int_t)show->column, "before",
-                  json_bytes(show, before, before_length, 1), "direction",
+                  json_bytes(show, before, before_length), "direction",
                   json_name(direction_of(before, before_length)), "status",
                   m->reason == TAUT_GARBLED_NONE ? "good"
                   : m->cut                       ? "cut"
@@ -406,7 +394,7 @@ static int show_json(const struct fix_show *show, const struct fix_log_checked *
                   m->reason == TAUT_GARBLED_NONE ? json_null()
                                                  : json_string(taut_garbled_text(m->reason)),
                   "detail", json_name(m->detail), "msg_type",
-                  m->type ? json_bytes(show, m->type, m->type_length, 0) : json_null(), "name",
+                  m->type ? json_bytes(show, m->type, m->type_length) : json_null(), "name",
                   json_name(m->type ? taut__msg_type_name(m->type, m->type_length) : NULL),
                   "sender", json_field_value(show, m, 49), "target", json_field_value(show, m, 56),
                   "seq", json_field_value(show, m, 34), "fields", fields));
@@ -432,12 +420,12 @@ int fix_show_text(const struct fix_show *show, const uint8_t *text, size_t lengt
     if (show->form == FIX_SHOW_JSON)
         return write_json(
             show, json_pack("{s:o, s:I, s:I, s:s, s:o}", "file",
-                            json_bytes(show, (const uint8_t *)show->file, strlen(show->file), 0),
+                            json_bytes(show, (const uint8_t *)show->file, strlen(show->file)),
                             "line", (json_int_t)show->line, "column", (json_int_t)show->column,
-                            "status", "text", "text", json_bytes(show, text, length, 1)));
+                            "status", "text", "text", json_bytes(show, text, length)));
     fprintf(show->out, "%" PRIu64 ":%" PRIu64 "  %s: ", show->line, show->column,
             behind ? "behind" : "text");
-    put_text(show, show->out, text, length);
+    put_text(show, show->out, text, length, TEXT_SHOWN);
     fputs(show->form == FIX_SHOW_BLOCKS ? "\n\n" : "\n", show->out);
     return 0;
 }
