@@ -234,9 +234,10 @@ static int get_times(struct reader *r, struct taut_session_config *config)
         code = get_number(r, KEY_PRECISION, 3, 9, &digits, "precision (3, 6 or 9)");
     if (code < 0)
         code = get_flag(r, KEY_CHECK_LATENCY, &check_latency);
-    if (code < 0 && digits % 3 != 0)
-        code = bad(r, line, "TimestampPrecision", effective(r, KEY_PRECISION, &line),
-                   "precision (3, 6 or 9)");
+    if (code < 0 && digits % 3 != 0) {
+        const char *text = effective(r, KEY_PRECISION, &line);
+        code = bad(r, line, "TimestampPrecision", text, "precision (3, 6 or 9)");
+    }
     config->logon_timeout_ns = logon_s * TAUT_NS_PER_S;
     config->logout_timeout_ns = logout_s * TAUT_NS_PER_S;
     config->sending_time_tolerance_s = check_latency ? (uint32_t)latency_s : UINT32_MAX;

@@ -227,7 +227,7 @@ static void ten_thousand_connections_leave_nothing(void **state)
     assert_int_equal(stats.logons, stats.logouts);
     /* Not one page a connection, by far. */
     uint64_t after = resident_bytes();
-    if (after > resident + (2u << 20))
+    if (!SANITIZED && after > resident + (2u << 20)) /* they keep what was freed for a while */
         fail_msg("resident memory grew from %llu to %llu bytes", (unsigned long long)resident,
                  (unsigned long long)after);
     stop_gateway(gateway);

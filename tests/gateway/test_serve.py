@@ -120,7 +120,7 @@ class BadInput(unittest.TestCase):
         self.with_file(5, "'5x'", SESSION + "SocketAcceptPort=5x\n")
         self.with_file(5, "'-1'", SESSION + "LogonTimeout=-1\n")
         self.with_file(5, "ResetOnLogon: 'maybe'", SESSION + "ResetOnLogon=maybe\n")
-        self.with_file(5, "TimestampPrecision: '4'", SESSION + "TimestampPrecision=4\n")
+        self.with_file(5, ":5: TimestampPrecision: '4'", SESSION + "TimestampPrecision=4\n")
         self.with_file(5, "there twice", SESSION + SESSION)
         self.with_file(5, "NUL", SESSION.encode() + b"\0")
         self.with_file(5, "second port", SESSION + "SocketAcceptPort=1\n"
