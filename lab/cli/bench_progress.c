@@ -23,7 +23,7 @@ void bench_progress(void *context, const struct load_progress *p)
     int length;
     if (p->stopping)
         length = snprintf(line, sizeof(line), "\r\033[Kstopping; closing the raw files");
-    else if (p->run == 0 || p->ready < p->sessions)
+    else if (p->run == 0)
         length = snprintf(line, sizeof(line), "\r\033[K%u of %u sessions logged on", p->ready,
                           p->sessions);
     else

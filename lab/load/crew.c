@@ -43,7 +43,7 @@ struct crew {
     uint64_t alive[LOAD_PROCESSES_MAX];
     uint64_t alive_ns[LOAD_PROCESSES_MAX];
     uint64_t rate_time_ns[RATE_SAMPLES], rate_answered[RATE_SAMPLES];
-    uint32_t rate_at;
+    uint32_t rate_count;
 };
 
 /* --- processes ------------------------------------------------------------------------------- */
@@ -134,7 +134,8 @@ static void client_ended(struct crew *crew, uint32_t p, int status)
 static void server_died(struct crew *crew, int status)
 {
     struct load_server *server = &crew->control->shared->server;
-    describe_end(server->text, sizeof(server->text), "the server process", server->pid, status);
+    if (atomic_load_explicit(&server->ready, memory_order_acquire) != 2) /* else it said why */
+        describe_end(server->text, sizeof(server->text), "the server process", server->pid, status);
     if (crew->result->fault == LOAD_FINE) {
         crew->result->fault = LOAD_SERVER_DIED;
         crew->result->process = UINT32_MAX;
@@ -222,6 +223,21 @@ static void watch_life(struct crew *crew)
     }
 }
 
+/* Answers a second since the oldest sample kept, about a second ago. */
+static uint64_t rate_now(struct crew *crew, uint64_t now, uint64_t answered)
+{
+    uint32_t slot = crew->rate_count % RATE_SAMPLES;
+    uint32_t oldest = crew->rate_count < RATE_SAMPLES ? 0 : slot;
+    uint64_t since = crew->rate_time_ns[oldest], before = crew->rate_answered[oldest];
+    uint32_t any = crew->rate_count > 0;
+    crew->rate_time_ns[slot] = now;
+    crew->rate_answered[slot] = answered;
+    crew->rate_count++;
+    if (!any || now <= since)
+        return 0;
+    return (uint64_t)((double)(answered - before) * 1e9 / (double)(now - since));
+}
+
 static void tell_progress(struct crew *crew)
 {
     const struct load_plan *plan = crew->control->plan;
@@ -243,15 +259,8 @@ static void tell_progress(struct crew *crew)
             progress.phase = phase;
         }
     }
-    uint32_t oldest = (crew->rate_at + 1) % RATE_SAMPLES;
-    uint64_t span = now - crew->rate_time_ns[oldest];
+    progress.rate_per_s = rate_now(crew, now, progress.answered);
     progress.elapsed_ns = now - crew->begun_ns;
-    if (crew->rate_time_ns[oldest] && span)
-        progress.rate_per_s = (uint64_t)((double)(progress.answered - crew->rate_answered[oldest]) *
-                                         1e9 / (double)span);
-    crew->rate_time_ns[oldest] = now;
-    crew->rate_answered[oldest] = progress.answered;
-    crew->rate_at = oldest;
     progress.stopping = atomic_load_explicit(&crew->control->shared->stop, memory_order_relaxed);
     crew->options->progress(crew->options->progress_context, &progress);
 }
