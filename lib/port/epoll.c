@@ -121,7 +121,7 @@ static void enter_direct(struct taut_port *port, const struct taut__slot *withou
         struct taut__slot *slot = &port->slots[i];
         if (slot == without || slot->fd < 0 || (slot->flags & (TAUT__LISTENER | TAUT__DYING)))
             continue;
-        TAUT_CHECK(state->direct_count < TAUT__DIRECT_MAX);
+        TAUT_CHECK(state->direct_count <= TAUT__DIRECT_MAX);
         state->direct_slots[state->direct_count++] = i;
     }
 }

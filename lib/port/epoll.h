@@ -13,7 +13,7 @@
 #define TAUT__EVENTS 256
 
 /* Up to so many connections a busy-polling port receives without asking epoll first. With one and
- * two that is quicker, with three it makes no difference, from four on asking is:
+ * two that is quicker, with three and four nothing is certain, from eight on asking is:
  * bench/records/2026-12-01-port-direct.md. 0 = always asks. */
 #ifndef TAUT__DIRECT_MAX
 #define TAUT__DIRECT_MAX 2u

@@ -285,7 +285,7 @@ int taut_port_listen(struct taut_port *port, const char *host, uint16_t port_num
     int code = taut__socket_listen(&fd, host, port_number, &port->requested, err);
     if (code)
         return code;
-    struct taut__slot *slot;
+    struct taut__slot *slot = NULL;
     code =
         slot_open(port, fd, TAUT__LISTENER | (hand_off ? TAUT__HAND_OFF : 0), 0, NULL, &slot, err);
     if (code) {
@@ -335,7 +335,7 @@ int taut_port_connect(struct taut_port *port, const char *host, uint16_t port_nu
         taut__address_format(&addresses[tried - 1], text, sizeof text);
         return taut_err_set(err, code, "can't connect to %s: %s", text, taut_code_text(code));
     }
-    struct taut__slot *slot;
+    struct taut__slot *slot = NULL;
     code = slot_open(port, fd, TAUT__CONNECTING, user, &addresses[tried - 1], &slot, err);
     if (code) {
         close(fd);
@@ -378,7 +378,7 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
         code = taut__socket_configure(fd, peer.family, &port->requested);
     if (code)
         return taut_err_set(err, code, "can't set up descriptor %d: %s", fd, taut_code_text(code));
-    struct taut__slot *slot;
+    struct taut__slot *slot = NULL;
     code = slot_open(port, fd, 0, user, &peer, &slot, err);
     if (code)
         return code;
