@@ -234,6 +234,7 @@ class Text(TreeTest):
         self.write("lib/wait/a.c", "sched_yield();\n")
         self.write("tests/wait/a.c", "usleep(1);\n")
         self.write("lab/rig/a.c", "usleep(1); /* bare wait: once a second, off every hot path */\n")
+        self.write("tests/cli/golden/a.txt", "a column  \n")
         self.write("docs/a.md", "the directory /home is no one's path; /proc/self/root/x neither\n")
         self.assertEqual(self.assert_accepts(self.tool), "")
 
