@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 static const char report_text[] =
-    "35=8|34=$|49=TAUTGATE|52=$|56=CLIENT01|37=$|11=$|17=$|150=2|39=2|"
-    "1=ACCOUNT1|55=EURUSD|54=1|38=$|44=$|32=$|31=$|151=0|14=$|6=$|"
-    "60=$|";
+    "35=8|34=$|49=TAUT|52=$|56=C01|37=$|11=$|17=$|150=2|39=2|55=AAPL|54=1|38=$|44=$|32=$|31=$|14=$|"
+    "6=$|60=$|";
 
 void codec_init(struct codec *c, const struct messages *messages, taut_scan_function *scan)
 {
@@ -68,7 +67,7 @@ uint64_t codec_encode(struct codec *c, uint32_t count)
         taut_encode_run(&e, t, 2);
         taut_encode_u64(&e, n);
         taut_encode_run(&e, t, 3);
-        taut_encode_bytes(&e, "ORDER001", 8);
+        taut_encode_bytes(&e, "O1", 2);
         taut_encode_run(&e, t, 4);
         taut_encode_u64(&e, n);
         taut_encode_run(&e, t, 5);
@@ -88,8 +87,11 @@ uint64_t codec_encode(struct codec *c, uint32_t count)
         taut_encode_run(&e, t, 12);
         uint8_t *message;
         uint32_t length;
-        if (taut_encode_finish(&e, "FIX.4.4", 7, &message, &length) != 0)
+        if (taut_encode_finish(&e, "FIX.4.4", 7, &message, &length) != 0 ||
+            length != ENCODED_BYTES) {
+            fprintf(stderr, "bench: a report of %u bytes\n", length);
             abort();
+        }
         sum += length + message[length - 2];
     }
     return sum;

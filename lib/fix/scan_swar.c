@@ -10,10 +10,18 @@
 #define BLOCK       64u
 #define FIELDS_FAST (TAUT_FIELDS_MAX - BLOCK) /* stage 1 writes up to a block's worth too much */
 
+/* The builtin is a call where the CPU may not have the instruction. */
+static inline uint32_t count_bits(uint64_t x)
+{
+    x -= (x >> 1) & 0x5555555555555555ull;
+    x = (x & 0x3333333333333333ull) + ((x >> 2) & 0x3333333333333333ull);
+    return (uint32_t)((((x + (x >> 4)) & TAUT__BYTES(0x0f)) * TAUT__BYTES(1)) >> 56);
+}
+
 /* Writes the offsets of the bits in `mask`, and up to seven numbers of no meaning behind them. */
 static inline uint32_t *emit(uint32_t *end, uint32_t at, uint64_t mask)
 {
-    uint32_t count = (uint32_t)__builtin_popcountll(mask);
+    uint32_t count = count_bits(mask);
     uint32_t *next = end + count;
     while (count > 0) {
         TAUT__UNROLLED
@@ -68,21 +76,23 @@ static inline uint32_t index_blocks(uint32_t *end, const uint8_t *data, uint32_t
  * of several with one tag writes its slot last. */
 static inline bool parse_fields(struct taut_message *m, const uint8_t *data, uint32_t count)
 {
-    uint64_t odd = 0;
+    uint64_t odd = 0, over_nine = 0;
     for (uint32_t i = count - 1; i-- > 3;) {
         uint32_t start = m->end[i - 1] + 1;
         uint64_t word = taut__load64(data + start);
         uint64_t equals = taut__match_low(word, '=');
-        uint32_t digits = (uint32_t)__builtin_ctzll(equals | 1ull << 63) / 8;
-        odd |= (equals == 0) | (digits == 0) | ((word & 0xff) == '0');
-        word = (word ^ TAUT__BYTES('0')) << (8 * (8 - digits) & 63);
-        odd |= taut__not_digits(word);
+        uint32_t bits = (uint32_t)__builtin_ctzll(equals | 1ull << 63) & 0x38; /* 8 a digit */
+        word ^= TAUT__BYTES('0');
+        odd |= (equals == 0) | ((word & 0xff) == 0);
+        word <<= -bits & 63; /* with no digit at all the '=' stays in it, which is none */
+        over_nine |= word | (word + TAUT__BYTES(0x76));
         uint32_t tag = taut__eight_digits(word);
         odd |= taut__maybe_length_tag(tag);
         m->tag[i] = tag;
-        m->begin[i] = start + digits + 1;
+        m->begin[i] = start + bits / 8 + 1;
         m->slot[tag < 256 && i < 255 ? tag : 0] = (uint8_t)(i + 1);
     }
+    odd |= over_nine & TAUT__BYTES(0x80);
     return odd == 0;
 }
 
