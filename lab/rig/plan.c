@@ -132,9 +132,9 @@ static void share_out(const struct rig_plan *plan, uint32_t budget, uint32_t *se
     }
     uint32_t part = (budget * plan->workers + wanted / 2) / wanted;
     *server = least(most(part, 1), budget - 1);
-    *server = least(*server, plan->workers);
-    *clients = least(budget - *server, plan->processes);
-    *server = least(plan->workers, budget - *clients);
+    *clients = budget - *server;
+    /* Shares of less than there is to run are never larger than what runs on them. */
+    TAUT_CHECK(*server <= plan->workers && *clients <= plan->processes);
 }
 
 /* A free CPU for what is idle in a phase: on a core of its own, else beside clients; else

@@ -65,6 +65,24 @@ static void the_search_for_a_bracket_ends(void **state)
     assert_in_range(counter.taken, 2, 4096);
 }
 
+/* Gets better every 200 brackets, five times. */
+static void take_improving(void *context, struct taut__bracket *bracket)
+{
+    uint32_t *taken = context;
+    uint32_t steps = *taken / 200 < 5 ? *taken / 200 : 5;
+    (*taken)++;
+    *bracket = (struct taut__bracket){1000, 2000 - 100 * steps, 7};
+}
+
+static void the_search_goes_on_while_it_improves(void **state)
+{
+    (void)state;
+    uint32_t taken = 0;
+    struct taut__bracket best = {0};
+    assert_int_equal(taut__bracket_best(take_improving, &taken, &best), TAUT_OK);
+    assert_int_equal(best.after_ticks - best.before_ticks, 500);
+}
+
 static void a_counter_that_runs_backwards_is_refused(void **state)
 {
     (void)state;
@@ -290,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_narrowest_bracket_wins),
         cmocka_unit_test(the_search_for_a_bracket_ends),
+        cmocka_unit_test(the_search_goes_on_while_it_improves),
         cmocka_unit_test(a_counter_that_runs_backwards_is_refused),
         cmocka_unit_test(the_line_goes_through_both_points),
         cmocka_unit_test(lines_that_make_no_clock_are_refused),

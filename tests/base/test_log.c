@@ -162,6 +162,7 @@ static void what_could_forge_is_escaped(void **state)
     CASE("\xe0\x80\x8a", "\\xe0\\x80\\x8a");          /* longer still */
     CASE("\xed\xa0\x80", "\\xed\\xa0\\x80");          /* surrogate */
     CASE("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond Unicode */
+    CASE("\xc1\x81", "\\xc1\\x81");                   /* overlong letter */
     CASE("\xff\xfe", "\\xff\\xfe");
     CASE("\xe2\x82", "\\xe2\\x82"); /* cut off */
     CASE("\xe2(\xa1", "\\xe2(\\xa1");
@@ -230,6 +231,8 @@ static void long_lines_are_cut_at_2000_and_marked(void **state)
         assert_int_equal(capture.length, fits ? length + prefix : TAUT__LOG_LINE_MAX);
         assert_int_equal(strcmp(capture.line + capture.length - 3, "...") == 0, !fits);
     }
+    taut_log(&log, TAUT_LOG_ERROR, "a%cb", 0); /* a NUL ends the text, and that is marked */
+    assert_string_equal(capture.line, "error: a...");
     /* Each byte becomes four: cut by escaping, not by formatting. */
     memset(message, 1, 1000);
     message[1000] = '\0';

@@ -95,7 +95,8 @@ static void fill_machine(void)
     fake_file(&tree, "proc/sys/kernel/numa_balancing", "0\n");
     fake_file(&tree, "proc/sys/kernel/randomize_va_space", "2\n");
     fake_file(&tree, "proc/cmdline",
-              "BOOT_IMAGE=/vmlinuz root=/dev/secret isolcpus=2-3 quiet nohz_full=2-3 token=abc "
+              "BOOT_IMAGE=/vmlinuz root=/dev/secret isolcpus=2-3 i=1 quiet nohz_fullx=4 "
+              "nohz_full=2-3 token=abc "
               "mitigations=off xidle=1 threadirqs\n");
     fake_file(&tree, "proc/cpuinfo",
               "processor\t: 0\nvendor_id\t: GenuineTest\nmodel\t\t: 9\nmodel name\t: Test CPU @ "

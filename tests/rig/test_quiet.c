@@ -196,6 +196,22 @@ static void a_reaped_child_s_time_stays_ours(void **state)
     rig_quiet_destroy(quiet);
 }
 
+static void a_descendant_may_have_a_lower_pid(void **state)
+{
+    (void)state;
+    put_machine(1);
+    struct rig_quiet *quiet = start_fake(NULL);
+    put_process(100, "bench", 1, 1, 0, 0, 0, 50);
+    put_process(60, "child", 100, 2, 0, 0, 0, 60); /* pids have wrapped around, twice */
+    put_process(50, "grandchild", 60, 4, 0, 0, 0, 70);
+    put_process(40, "other", 1, 8, 0, 0, 0, 80);
+    json_t *result = rig_quiet_read(quiet, 2000);
+    assert_int_equal(number(result, "own_us"), 7 * tick_us);
+    assert_int_equal(number(result, "foreign_seen_us"), 8 * tick_us);
+    json_decref(result);
+    rig_quiet_destroy(quiet);
+}
+
 static void a_pid_used_again_is_another_process(void **state)
 {
     (void)state;
@@ -422,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TREE_TEST(the_difference_is_exact),
         TREE_TEST(a_reaped_child_s_time_stays_ours),
+        TREE_TEST(a_descendant_may_have_a_lower_pid),
         TREE_TEST(a_pid_used_again_is_another_process),
         TREE_TEST(five_competitors_are_named_the_largest_first),
         TREE_TEST(own_switches_are_counted_thread_by_thread),
