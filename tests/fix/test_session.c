@@ -355,6 +355,26 @@ static void second_connection_is_refused(void **state)
     rig_free(rig);
 }
 
+static void logon_again_that_resets_nothing(void **state)
+{
+    (void)state;
+    static const char *const rest[] = {"98=0|108=30|141=Y|", "98=0|108=30|", "98=0|108=30|141=N|"};
+    for (size_t i = 0; i < 3; i++) {
+        struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+        uint32_t events = rig_peer(rig, "A", 2, rest[i]);
+        assert_int_equal(events, ENDED);
+        check_closed(rig, events, TAUT_REASON_BAD_LOGON);
+        assert_int_equal(rig->store.resets, 0);
+        rig_expect_nothing(rig);
+        rig_free(rig);
+    }
+    /* A duplicate of the first one is no more than that. */
+    struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+    assert_int_equal(rig_peer(rig, "A", 1, "43=Y|122=<T>|98=0|108=30|"), TAUT_SESSION_IGNORED);
+    assert_true(taut_session_logged_on(rig->session));
+    rig_free(rig);
+}
+
 /* --- logout ----------------------------------------------------------------------------------- */
 
 static void peer_logs_out(void **state)
@@ -634,12 +654,18 @@ static void begin_and_commit(void **state)
     rig_peer(rig, "1", 2, "112=x|");
     assert_int_equal(taut_session_commit(rig->session, &rig->out, &e), TAUT_ESTATE);
     rig_expect(rig, "35=0|34=3|49=ISLD|52=<T>|56=TW44|112=x|");
+    /* Even where the place is the same again, because the outbox was sent meanwhile. */
+    rig_drop_output(rig);
+    assert_int_equal(taut_session_begin(rig->session, rig->now, "8", &rig->out, &e), 0);
+    rig_peer(rig, "1", 3, "112=x|");
+    rig_drop_output(rig);
+    assert_int_equal(taut_session_commit(rig->session, &rig->out, &e), TAUT_ESTATE);
     /* A value with an SOH: nothing was sent, and no number used. */
     assert_int_equal(taut_session_begin(rig->session, rig->now, "8", &rig->out, &e), 0);
     taut_encode_text(&e, 58, "a\001b", 3);
     assert_int_equal(taut_session_commit(rig->session, &rig->out, &e), TAUT_EFORMAT);
     rig_expect_nothing(rig);
-    assert_int_equal(taut_session_next_out(rig->session), 4);
+    assert_int_equal(taut_session_next_out(rig->session), 5);
     rig_free(rig);
 }
 
@@ -764,6 +790,7 @@ int main(void)
         cmocka_unit_test(reset_by_the_peer),
         cmocka_unit_test(reset_by_configuration),
         cmocka_unit_test(reset_in_mid_session),
+        cmocka_unit_test(logon_again_that_resets_nothing),
         cmocka_unit_test(second_connection_is_refused),
         cmocka_unit_test(peer_logs_out),
         cmocka_unit_test(we_log_out),

@@ -348,6 +348,15 @@ static void numbers_without_messages_are_filled_behind_the_last_message(void **s
                     "448=a|");
     rig_expect(rig, "35=4|34=3|43=Y|49=ISLD|52=<T>|56=TW44|122=<T>|36=9|123=Y|");
     rig_expect_nothing(rig);
+    /* What was a duplicate when it was stored keeps its first time. */
+    const char *again =
+        "8=FIX.4.4\0019=1\00135=D\00134=2\00143=Y\00149=X\00152=20230102-00:00:00\001"
+        "56=X\001122=20230101-00:00:00\00111=two\00110=000\001";
+    rig->store.length[2] = (uint32_t)strlen(again);
+    memcpy(rig->store.bytes[2], again, strlen(again));
+    rig_peer(rig, "2", 3, "7=2|16=2|");
+    rig_expect(rig, "35=D|34=2|43=Y|49=ISLD|52=<T>|56=TW44|122=20230101-00:00:00|11=two|");
+    rig_expect_nothing(rig);
     rig_free(rig);
 }
 
@@ -539,6 +548,63 @@ static void second_request_during_a_replay(void **state)
     }
     assert_null(strstr(got, "\00134=17\001"));
     rig_free(rig);
+
+    rig = rig_expecting(2);
+    for (unsigned i = 2; i <= 20; i++)
+        rig_send(rig, "D", "11=old|");
+    rig_drop_output(rig);
+    rig->out.capacity = 400;
+    assert_true(rig_peer(rig, "2", 2, "7=2|16=10|") & TAUT_SESSION_PUMP);
+    rig_drop_output(rig);
+    rig->out.capacity = RIG_OUTBOX;
+    assert_int_equal(rig_peer(rig, "2", 3, "7=2|16=3|"), 0);
+    for (uint64_t seq = 2; seq <= 10; seq++)
+        expect_text(rig, "35=D|34=%llu|43=Y|49=ISLD|52=<T>|56=TW44|122=<T>|11=old|", seq, 0);
+    rig_expect_nothing(rig);
+    rig_free(rig);
+}
+
+static void replay_leaves_room_for_answers(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_expecting(2);
+    for (unsigned i = 2; i <= 100; i++)
+        rig_send(rig, "D", "11=old|");
+    rig_drop_output(rig);
+    rig->out.capacity = 5000;
+    assert_true(rig_peer(rig, "2", 2, "7=2|16=0|") & TAUT_SESSION_PUMP);
+    assert_true(rig->out.length > 3000);
+    for (uint64_t seq = 3; seq < 8; seq++)
+        assert_int_equal(rig_peer(rig, "1", seq, "112=answered meanwhile|"), 0);
+    rig_free(rig);
+}
+
+static void reset_in_a_gap(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_expecting(5);
+    assert_true(rig_peer(rig, "0", 10, "") & TAUT_SESSION_GAP);
+    assert_int_equal(rig_peer(rig, "A", 1, "98=0|108=30|141=Y|"), TAUT_SESSION_RESET);
+    rig_drop_output(rig);
+    assert_true(rig_peer(rig, "0", 4, "") & TAUT_SESSION_GAP);
+    rig_expect(rig, "35=2|34=2|49=ISLD|52=<T>|56=TW44|7=2|16=0|");
+    rig_expect_nothing(rig);
+    rig_free(rig);
+}
+
+static void what_was_asked_for_ends_with_the_connection(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_expecting(5);
+    rig_peer(rig, "0", 10, "");
+    for (uint64_t seq = 5; seq < 11; seq++)
+        rig_peer(rig, "0", seq, "43=Y|122=<T>|");
+    rig_disconnect(rig);
+    rig_connect(rig);
+    assert_int_equal(rig_peer(rig, "A", 11, "98=0|108=30|"), TAUT_SESSION_LOGGED_ON);
+    assert_int_equal(rig_peer(rig, "4", 10, "43=Y|122=<T>|123=Y|36=99|"), TAUT_SESSION_IGNORED);
+    assert_int_equal(next_in(rig), 12);
+    rig_free(rig);
 }
 
 int main(void)
@@ -566,6 +632,9 @@ int main(void)
         cmocka_unit_test(replay_piece_by_piece),
         cmocka_unit_test(new_messages_during_an_open_replay),
         cmocka_unit_test(second_request_during_a_replay),
+        cmocka_unit_test(replay_leaves_room_for_answers),
+        cmocka_unit_test(reset_in_a_gap),
+        cmocka_unit_test(what_was_asked_for_ends_with_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,6 +250,28 @@ static void gap_without_an_answer(void **state)
     rig_free(rig);
 }
 
+static void progress_begins_the_count_anew(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_with_heartbeat("98=0|108=10|");
+    uint64_t seq = 20;
+    rig_peer(rig, "0", seq++, "");
+    for (uint64_t filled = 2; filled < 6; filled++) {
+        /* Twice in vain, then one message of the gap. */
+        for (int i = 0; i < 2; i++) {
+            rig_wait_ms(rig, 10000);
+            rig_peer(rig, "0", seq++, "");
+            rig_timer(rig);
+        }
+        rig_peer(rig, "0", filled, "43=Y|122=<T>|");
+    }
+    assert_true(taut_session_logged_on(rig->session));
+    struct taut_session_stats stats;
+    taut_session_stats(rig->session, &stats);
+    assert_int_equal(stats.resend_requests_sent, 9);
+    rig_free(rig);
+}
+
 static void gap_that_shrinks_is_not_given_up(void **state)
 {
     (void)state;
@@ -283,6 +305,7 @@ int main(void)
         cmocka_unit_test(logout_timeout),
         cmocka_unit_test(disconnect_while_waiting_for_logout),
         cmocka_unit_test(gap_without_an_answer),
+        cmocka_unit_test(progress_begins_the_count_anew),
         cmocka_unit_test(gap_that_shrinks_is_not_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
