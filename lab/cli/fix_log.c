@@ -261,7 +261,8 @@ static uint32_t next_piece(struct fix_log *log, const struct view *v, struct fix
     }
     int closed;
     end = end_by_search(v, begin, find_beginning(v, begin + 2, &other), s, &closed);
-    if (open && !closed && end - begin < FIX_LOG_MESSAGE_MAX)
+    /* What stands near the end of an open line may look different with more behind it. */
+    if (open && (!closed || v->size - end < LOOK_AHEAD) && end - begin < FIX_LOG_MESSAGE_MAX)
         return FIX_LOG_MORE;
     int cut = !closed && v->at_end && !v->has_newline && end == v->size;
     return give_message(log, v, begin, end, s, cut, piece);

@@ -156,7 +156,8 @@ static int find_fields(struct fix_log *log)
     for (size_t at = 0; at < c->length;) {
         size_t value = at;
         uint32_t tag = read_tag(c->bytes, at, c->length, &value);
-        size_t end = whole_token_end(c->bytes, at, c->length, &soh, READ_DATA, pending);
+        /* Up to the last byte, which is a SOH and no part of any value. */
+        size_t end = whole_token_end(c->bytes, at, c->length - 1, &soh, READ_DATA, pending);
         struct fix_log_field field = {.tag = tag ? tag : TAUT_TAG_INVALID,
                                       .token = (uint32_t)at,
                                       .begin = (uint32_t)(tag ? value : at),
