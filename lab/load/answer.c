@@ -313,18 +313,17 @@ static void received_echo(struct load_client *c, struct load_link *link, const u
                           uint32_t length)
 {
     uint32_t wanted = c->plan->reply_bytes ? c->plan->reply_bytes : link->echo->length;
-    char name[96];
-    load_link_name(c, link, name, sizeof(name));
-    if (link->outstanding_id == 0 || length > wanted - link->echo_got) {
-        load_client_fault(
-            c, LOAD_WRONG_ANSWER, TAUT_EPEER, "%s: %u bytes more than the answer of %u", name,
-            link->outstanding_id ? length - (wanted - link->echo_got) : length, wanted);
+    uint32_t room = link->outstanding_id ? wanted - link->echo_got : 0;
+    if (length > room) {
+        load_client_fault(c, LOAD_WRONG_ANSWER, TAUT_EPEER,
+                          "session %u: %u bytes more than the answer of %u", link->number,
+                          length - room, wanted);
         return;
     }
     if (c->plan->reply_bytes == 0 &&
         memcmp(link->echo->bytes + link->echo_got, data, length) != 0) {
         load_client_fault(c, LOAD_WRONG_ANSWER, TAUT_EPEER,
-                          "%s: the answer is no echo of the request", name);
+                          "session %u: the answer is no echo of the request", link->number);
         return;
     }
     link->echo_got += length;
