@@ -71,7 +71,8 @@ struct taut_gateway_options {
     uint16_t reserved;
     uint32_t connections;      /* most at a time over all workers; 0 = 1,024 */
     uint32_t message_bytes;    /* longest message; 0 = 64 KiB */
-    uint32_t send_queue_bytes; /* what a slow consumer may have queued; 0 = 1 MiB */
+    uint32_t send_queue_bytes; /* what a slow consumer may have queued; 0 = 1 MiB, or what two of
+                                  the longest messages take where that is more */
     uint64_t slow_consumer_ns; /* how long it may stay so; 0 = 10 s */
     uint64_t logon_timeout_ns; /* connect to complete Logon; 0 = 5 s */
     uint32_t scan_variant;     /* enum taut_scan_variant */

@@ -246,12 +246,10 @@ void taut__connection_work(struct taut__worker *w, struct taut__connection *c)
         taut__input_resume(w, c);
     }
     if (c->pump && c->session && !c->failed && !taut__output_congested(w, c)) {
-        uint32_t capacity = w->outbox.capacity;
         taut__output_flush(w, c);
-        w->outbox.capacity = w->gateway->pump_bytes; /* what the queue can take in any case */
+        taut__output_make_room(w, c);
         c->pump = 0;
         uint32_t events = taut_session_pump(c->session, w->moment, &w->outbox);
-        w->outbox.capacity = capacity;
         taut__output_account(w, c);
         taut__connection_events(w, c, NULL, events);
     }

@@ -22,6 +22,16 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 static void set_default_u32(uint32_t *value, uint32_t usual)
 {
     if (*value == 0)
@@ -54,7 +64,9 @@ static int fill_in(struct taut_gateway_options *o, struct taut_err *err)
         o->handler = taut_handler_fill();
     set_default_u32(&o->connections, 1024);
     set_default_u32(&o->message_bytes, 64u << 10);
-    set_default_u32(&o->send_queue_bytes, 1u << 20);
+    if (o->message_bytes <= MESSAGE_MAX)
+        set_default_u32(&o->send_queue_bytes,
+                        most(1u << 20, 2 * (o->message_bytes + TAUT__MESSAGE_EXTRA)));
     set_default_u64(&o->slow_consumer_ns, 10 * TAUT_NS_PER_S);
     set_default_u64(&o->logon_timeout_ns, 5 * TAUT_NS_PER_S);
     if (o->scan_variant == TAUT_SCAN_AUTO)
@@ -84,21 +96,15 @@ static int check(const struct taut_gateway_options *o, struct taut_err *err)
     if (o->send_queue_bytes < QUEUE_MIN || o->send_queue_bytes > QUEUE_MAX)
         return taut_err_set(err, TAUT_EINVAL, "send_queue_bytes %u is outside %u .. %u",
                             o->send_queue_bytes, QUEUE_MIN, QUEUE_MAX);
+    if (o->send_queue_bytes / 2 < o->message_bytes + TAUT__MESSAGE_EXTRA)
+        return taut_err_set(err, TAUT_EINVAL,
+                            "send_queue_bytes %u is below twice message_bytes %u and %u",
+                            o->send_queue_bytes, o->message_bytes, TAUT__MESSAGE_EXTRA);
     if (o->session_count == 0 || !o->sessions)
         return taut_err_set(err, TAUT_EINVAL, "no session is configured");
     if (!o->handler->on_message)
         return taut_err_set(err, TAUT_EINVAL, "the handler has no on_message");
     return 0;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t most(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Sizes that follow from the options; input.c and output.c say what they bound. */
@@ -113,10 +119,11 @@ static void derive(struct taut_gateway *g)
         ((size_t)g->held_region + TAUT_SCAN_PADDING + g->queue_region + 4095) & ~(size_t)4095;
     g->pause_mark = o->send_queue_bytes / 2;
     g->resume_mark = o->send_queue_bytes / 4;
-    g->outbox_reserve = 2 * (o->message_bytes + TAUT__MESSAGE_EXTRA);
+    /* Congestion is looked at before each message, and then at most half of the queue is spoken
+     * for: so what one message or one turn of a replay produces may fill the other half. */
     g->outbox_mark = least(TAUT__OUTBOX_BYTES, g->pause_mark);
-    g->pump_bytes = least(g->outbox_mark + g->outbox_reserve,
-                          most(g->pause_mark, o->message_bytes + TAUT__MESSAGE_EXTRA));
+    g->outbox_room =
+        least(g->pause_mark, most(TAUT__OUTBOX_BYTES, o->message_bytes + TAUT__MESSAGE_EXTRA));
     g->session_stride = (taut_session_footprint() + 63) & ~(size_t)63;
 }
 

@@ -252,8 +252,7 @@ struct taut_gateway {
     uint32_t held_limit, held_region, queue_region; /* bytes a connection */
     uint32_t pause_mark, resume_mark;               /* bytes unsent */
     uint32_t outbox_mark;                           /* flush above it */
-    uint32_t outbox_reserve;                        /* room that one message may want */
-    uint32_t pump_bytes;                            /* most that one turn of a replay produces */
+    uint32_t outbox_room;                           /* most that one call may append */
     size_t region_bytes;
     size_t session_stride;
     uint32_t started, acceptor_started, over;
@@ -340,7 +339,8 @@ void taut__output_flush(struct taut__worker *worker, struct taut__connection *c)
 /* Sends from the queue. */
 void taut__output_continue(struct taut__worker *worker, struct taut__connection *c);
 
-/* Makes sure that one more message fits into the outbox. */
+/* Due before each call of a session: leaves room in the outbox for what it may append, and no more
+ * than the connection's queue can take in any case. */
 void taut__output_make_room(struct taut__worker *worker, struct taut__connection *c);
 
 /* 1: the peer reads too little for its input to be handled now. */

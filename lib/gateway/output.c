@@ -117,6 +117,7 @@ void taut__output_make_room(struct taut__worker *w, struct taut__connection *c)
 {
     if (w->outbox.length > w->gateway->outbox_mark)
         taut__output_flush(w, c);
+    w->outbox.capacity = w->outbox.length + w->gateway->outbox_room;
 }
 
 /* --- what handlers call ---------------------------------------------------------------------- */

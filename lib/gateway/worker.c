@@ -406,7 +406,7 @@ int taut__worker_create(struct taut__worker *w, struct taut_gateway *g, uint32_t
     w->scan = taut_scan_select(g->options.scan_variant);
     atomic_init(&w->counters.cpu_bound, -1);
     pthread_mutex_init(&w->inbox_lock, NULL);
-    w->outbox.capacity = g->outbox_mark + g->outbox_reserve;
+    w->outbox.capacity = g->outbox_mark + g->outbox_room;
     w->outbox.data = aligned_alloc(4096, ((size_t)w->outbox.capacity + 4095 + TAUT_SCAN_PADDING) &
                                              ~(size_t)4095);
     w->connections = aligned_alloc(TAUT__LINE, capacity * sizeof(*w->connections));

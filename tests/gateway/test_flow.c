@@ -157,7 +157,8 @@ static int has_slow_closed(const struct taut_gateway_stats *stats, uint64_t want
 static void slow_peer_does_not_move_others(void **state)
 {
     struct taut_gateway *gateway =
-        start(state, (struct taut_gateway_options){.send_queue_bytes = 65536,
+        start(state, (struct taut_gateway_options){.message_bytes = 4096,
+                                                   .send_queue_bytes = 65536,
                                                    .slow_consumer_ns = 300 * TAUT_NS_PER_MS});
     peer_connect_small(&a, gateway, "P0000");
     peer_send(&a, "A", "98=0|108=30|");
@@ -306,7 +307,7 @@ static void bad_options_are_refused(void **state)
         {.size = sizeof(one), .sender_comp_id = "T", .target_comp_id = "P"},
         {.size = sizeof(one), .sender_comp_id = "T", .target_comp_id = "P"}};
     struct taut_gateway_options good = {.size = sizeof(good), .sessions = &one, .session_count = 1};
-    struct taut_gateway_options bad[9];
+    struct taut_gateway_options bad[10];
     struct taut_gateway *gateway;
     struct taut_err err = {0};
     (void)state;
@@ -321,6 +322,7 @@ static void bad_options_are_refused(void **state)
     bad[6].send_queue_bytes = 100;
     bad[7].sessions = twice, bad[7].session_count = 2;
     bad[8].connections = 2000000;
+    bad[9].send_queue_bytes = 65536; /* two messages would not fit */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         taut_err_clear(&err);
         assert_int_equal(taut_gateway_create(&gateway, &bad[i], &err), TAUT_EINVAL);

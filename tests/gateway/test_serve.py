@@ -92,6 +92,7 @@ class BadInput(unittest.TestCase):
         self.refused(3, "0-", "--cpus", "0-")
         self.refused(3, "'5'", "--logon-timeout", "5")
         self.refused(3, "100", "--max-message", "100")
+        self.refused(3, "send_queue_bytes 65536 is below", "--send-queue", "65536")
         self.refused(3, "one worker", "--shape", "single", "--workers", "2")
         self.refused(3, "CompID", "--sender", "x" * 64)
 
