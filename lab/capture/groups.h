@@ -76,7 +76,8 @@ int groups_create(struct groups **groups, uint32_t by, int keep_values, struct t
  */
 int groups_add_file(struct groups *groups, const char *path, struct taut_err *err);
 
-/* Sorts the groups by directory, run, phase, process, session, and the values within each. */
+/* Sorts the groups by directory, run, phase, process, session, and the values within each. Once,
+ * behind the last file. */
 int groups_sort(struct groups *groups, struct taut_err *err);
 
 uint32_t groups_count(const struct groups *groups);

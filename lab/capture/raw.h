@@ -79,13 +79,18 @@ struct raw_writer_options {
     const char *recipe; /* JSON text of at most 3,900 bytes; NULL = "{}" */
 };
 
-/* Creates the file (must not exist), allocates its blocks, maps and pre-faults the first chunk.
- * TAUT_ENOSPC where the disk has no room for it. */
+/*
+ * Creates the file, allocates its blocks, maps and pre-faults the first chunk: 8 MiB, or what is
+ * expected and some more. TAUT_ENOSPC where the disk (or the process's file size limit) has no room
+ * for it: no file is left behind then. TAUT_EBUSY where the file exists, TAUT_ETOOBIG for a recipe
+ * or an expectation that is too large, else the code of what open(2) or mmap(2) said.
+ */
 int raw_writer_create(struct raw_writer **writer, const struct raw_writer_options *options,
                       struct taut_err *err);
 
-/* The next record's slot, all zero, or NULL when no chunk is ready (disk full: see
- * raw_writer_status()). Fill it at once. Slots stay writable until raw_writer_close(). */
+/* The next record's slot, all zero, or NULL when the file can't grow (disk full: see
+ * raw_writer_status()). Waits, and counts that in raw_writer_stalls(), only where records come
+ * faster than chunks can be made. Fill it at once. Slots stay writable until raw_writer_close(). */
 struct raw_record *raw_writer_next(struct raw_writer *writer);
 
 /* Index of the next record; the slot of an earlier one, NULL when out of range. */
@@ -98,13 +103,17 @@ int raw_writer_status(const struct raw_writer *writer);
 /* How often raw_writer_next() had to wait for a chunk: 0 in a good run. */
 uint64_t raw_writer_stalls(const struct raw_writer *writer);
 
-/* Writes calibration, trailer and hash, cuts the file to its length, syncs, frees. */
+/* Writes calibration, trailer and hash, cuts the file to its length, syncs. Frees the writer
+ * whatever the result; after TAUT_ENOSPC in the run it still makes a whole file of what was
+ * written. NULL: 0. */
 int raw_writer_close(struct raw_writer *writer, int64_t clock_drift_ppb, struct taut_err *err);
 
 /*
- * Opens for reading. TAUT_ENOENT/TAUT_EACCES, TAUT_EFORMAT (no raw file), TAUT_EVERSION (other
- * version). A file cut short, without trailer or with a wrong hash opens: raw_reader_damage() then
- * gives TAUT_ETRUNCATED or TAUT_ECORRUPT, and what is there can be read.
+ * Opens for reading. TAUT_ENOENT/TAUT_EACCES, TAUT_EFORMAT (no raw file: also a directory, a pipe,
+ * an empty file), TAUT_EVERSION (other version), TAUT_ETRUNCATED (cut within its header: nothing to
+ * read). A file cut behind that, without trailer or with a wrong hash opens: raw_reader_damage()
+ * then gives TAUT_ETRUNCATED or TAUT_ECORRUPT, and what is there can be read. A file may be read
+ * while it is written: the reader sees the records of the moment when it opened.
  */
 int raw_reader_open(struct raw_reader **reader, const char *path, struct taut_err *err);
 const struct raw_info *raw_reader_info(const struct raw_reader *reader);
