@@ -67,6 +67,7 @@ struct taut_session {
 
     uint64_t send_second;     /* the second that send_time shows; UINT64_MAX = none */
     uint32_t send_time_bytes; /* 21 with milliseconds */
+    uint32_t send_fraction;   /* what send_time shows behind the second */
     uint32_t time_digits;
     uint8_t send_time[32];
     uint8_t seen_second[17]; /* the last SendingTime of the peer without its fraction */

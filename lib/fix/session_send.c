@@ -39,6 +39,7 @@ static void refresh_time(struct taut_session *s, uint64_t utc_ns)
     uint64_t fraction = utc_ns - s->send_second * TAUT_NS_PER_S;
     if (s->send_second == UINT64_MAX || fraction >= TAUT_NS_PER_S) {
         s->send_second = utc_ns / TAUT_NS_PER_S;
+        s->send_fraction = UINT32_MAX; /* not known: the next one is written */
         (void)taut_format_utc(s->send_time, utc_ns, s->time_digits);
         return;
     }
@@ -47,6 +48,9 @@ static void refresh_time(struct taut_session *s, uint64_t utc_ns)
         value /= 1000000;
     else if (s->time_digits == 6)
         value /= 1000;
+    if (value == s->send_fraction)
+        return;
+    s->send_fraction = value;
     for (uint32_t i = s->send_time_bytes; i > 18; i--) {
         s->send_time[i - 1] = (uint8_t)('0' + value % 10);
         value /= 10;
