@@ -175,7 +175,7 @@ void load_session_events(struct load_client *c, struct load_link *link, uint32_t
 {
     if (events & TAUT_SESSION_LOGGED_ON)
         logged_on(c, link);
-    if (events & TAUT_SESSION_MESSAGE) {
+    if ((events & TAUT_SESSION_MESSAGE) && message) {
         application_message(c, link, message);
         events |= taut_session_handled(link->fix);
     }

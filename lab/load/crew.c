@@ -101,7 +101,7 @@ static int fork_clients(struct crew *crew, struct taut_err *err)
                                 p, strerror(why));
         }
         if (pid == 0) {
-            char name[16];
+            char name[32];
             become_child(crew);
             snprintf(name, sizeof(name), "taut-client-%u", p);
             prctl(PR_SET_NAME, name);
