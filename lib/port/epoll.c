@@ -96,7 +96,8 @@ static void watch_or_fail(struct taut_port *port, struct taut__slot *slot)
     if (code)
         taut__epoll_fail(port, slot, code);
     else
-        slot->flags |= TAUT__READABLE; /* an edge may have been passed over while direct */
+        /* Edges, those of an end too, may have been passed over while direct. */
+        slot->flags |= TAUT__READABLE | TAUT__READ_OUT;
     taut__ready_push(port, slot);
 }
 

@@ -154,7 +154,8 @@ static int finish_connect(struct taut_port *port, struct taut__slot *slot,
     if (attempt)
         attempt->slot = TAUT__NO_SLOT;
     slot->flags &= ~(uint32_t)TAUT__CONNECTING;
-    slot->flags |= TAUT__READABLE; /* input may have come in the same event */
+    /* Input and an end may have come in the same event, and neither is reported again. */
+    slot->flags |= TAUT__READABLE | TAUT__READ_OUT;
     if (slot->flags & TAUT__WANT_WRITE)
         slot->flags |= TAUT__WRITE_EDGE;
     else if (state->direct)

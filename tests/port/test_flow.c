@@ -403,12 +403,13 @@ static void test_pause(void **state)
     rig_close(&rig);
 }
 
-/* A paused connection still gets its WRITABLE. */
+/* A paused connection still gets its WRITABLE; bytes and an end that came meanwhile are not lost,
+ * also where a busy-polling port has changed how it looks for input. */
 static void test_writable_while_paused(void **state)
 {
     struct taut_port_options options = {.size = sizeof options, .send_buffer_bytes = 8192};
     struct rig rig;
-    int fd;
+    int fd, others[4];
     rig_open(&rig, &options, *(uint32_t *)*state);
     struct taut_conn conn = rig_accept(&rig, &fd);
     assert_int_equal(taut_port_pause(rig.port, conn, 1), 0);
@@ -420,9 +421,16 @@ static void test_writable_while_paused(void **state)
         taken -= length;
     }
     rig_expect(&rig, TAUT_PORT_WRITABLE);
-    rig_quiet(&rig, 1000);
+    shutdown(fd, SHUT_WR);
+    rig_quiet(&rig, TAUT_NS_PER_MS);
+    for (int i = 0; i < 4; i++)
+        rig_accept(&rig, &others[i]);
+    rig_quiet(&rig, TAUT_NS_PER_MS);
     assert_int_equal(taut_port_pause(rig.port, conn, 0), 0);
     rig_expect_bytes(&rig, conn, "input");
+    assert_int_equal(rig_expect(&rig, TAUT_PORT_CLOSED).conn.id, conn.id);
+    for (int i = 0; i < 4; i++)
+        close(others[i]);
     close(fd);
     rig_close(&rig);
 }
