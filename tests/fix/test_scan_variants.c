@@ -79,7 +79,7 @@ static uint32_t put_data(uint8_t *out, uint64_t *state)
     uint32_t said = random_below(state, 20) ? length : random_below(state, 400);
     uint32_t at = (uint32_t)sprintf((char *)out, "%u=%u\001%u=", tag, said, taut_data_partner(tag));
     for (uint32_t i = 0; i < length; i++)
-        out[at++] = (uint8_t)"AB\001\001=10"[random_below(state, 7)];
+        out[at++] = (uint8_t) "AB\001\001=10"[random_below(state, 7)];
     out[at++] = 1;
     return at;
 }
