@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     struct taut_port_options options = {
         .size = sizeof options, .busy_poll = 1, .connections = CONNECTIONS_MAX + 1};
     struct taut_port *port;
-    struct taut_conn listener;
+    struct taut_conn listener = {0};
     struct taut_err err = {0};
     if (taut_port_create(&port, &options, &err) ||
         taut_port_listen(port, "127.0.0.1", 0, 0, &listener, &err))

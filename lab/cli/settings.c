@@ -447,8 +447,9 @@ int settings_read(const struct cli_command *command, const char *path, int stric
     struct reader *reader = calloc(1, sizeof(*reader));
     memset(settings, 0, sizeof(*settings));
     settings->port_number = UINT32_MAX;
-    int code = reader ? read_file(command, path, &settings->text)
-                      : cli_fail(command, EXIT_INTERNAL, "no memory");
+    if (!reader)
+        return cli_fail(command, EXIT_INTERNAL, "no memory");
+    int code = read_file(command, path, &settings->text);
     if (code < 0) {
         reader->command = command;
         reader->path = path;

@@ -292,6 +292,7 @@ int taut_port_listen(struct taut_port *port, const char *host, uint16_t port_num
         close(fd);
         return code;
     }
+    TAUT_CHECK(slot);
     listener->id = slot->id;
     return 0;
 }
@@ -341,6 +342,7 @@ int taut_port_connect(struct taut_port *port, const char *host, uint16_t port_nu
         close(fd);
         return code;
     }
+    TAUT_CHECK(slot);
     keep_attempts(port, slot, addresses, tried, (uint32_t)count);
     conn->id = slot->id;
     return 0;
@@ -382,6 +384,7 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
     code = slot_open(port, fd, 0, user, &peer, &slot, err);
     if (code)
         return code;
+    TAUT_CHECK(slot);
     conn->id = slot->id;
     return 0;
 }
