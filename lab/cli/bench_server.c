@@ -6,11 +6,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "cli/bench.h"
 
-#define LOOK_NS (10 * TAUT_NS_PER_MS)
+#define LOOK_NS (20 * TAUT_NS_PER_MS)
 
 static void publish(struct load_server *server, const struct taut_gateway *gateway)
 {
@@ -32,6 +33,22 @@ static int refuse(struct load_server *server, int code, const struct taut_err *e
     return code;
 }
 
+/* One descriptor a session, and some; the soft limit is often far below the hard one. */
+static int raise_descriptors(uint32_t sessions, struct taut_err *err)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)sessions + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return 0;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur == wanted)
+        return 0;
+    return taut_err_set(err, TAUT_EACCES,
+                        "%u sessions want %llu file descriptors, the limit is %llu", sessions,
+                        (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+}
+
 int bench_server(void *context, struct load_control *control)
 {
     const struct bench *b = context;
@@ -40,7 +57,12 @@ int bench_server(void *context, struct load_control *control)
     struct taut_gateway *gateway;
     struct taut_err err = {0};
     prctl(PR_SET_NAME, "taut-server");
-    int code = taut_gateway_create(&gateway, &b->gateway, &err);
+    /* The acceptor inherits this; workers bind themselves, and are read back. */
+    if (b->rig.house_cpu != RIG_UNBOUND)
+        taut_cpu_bind_self(b->rig.house_cpu, NULL);
+    int code = raise_descriptors(b->options.sessions, &err);
+    if (code == 0)
+        code = taut_gateway_create(&gateway, &b->gateway, &err);
     if (code)
         return refuse(server, code, &err);
     code = taut_gateway_start(gateway, &err);

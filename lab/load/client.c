@@ -67,7 +67,7 @@ static void raise_descriptors(struct load_client *c)
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < wanted)
         load_client_fault(
-            c, LOAD_SETUP, TAUT_ENOSPC,
+            c, LOAD_SETUP, TAUT_EACCES,
             "%u sessions in one process want %llu file descriptors, the limit is %llu", c->count,
             (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
 }

@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import pty
+import resource
 import select
 import signal
 import struct
@@ -25,7 +26,7 @@ import harness  # noqa: E402 # pylint: disable=wrong-import-position
 SCHEMA = os.path.join(HERE, "..", "..", "docs", "bench-pool.schema.json")
 # exit codes of taut(1)
 (INVALID, USAGE, BAD_VALUE, DAMAGED, DISK_FULL, PEER_LOST, WRITE,
- INTERRUPTED) = 1, 2, 3, 11, 13, 15, 17, 130
+ RIGHTS, INTERRUPTED) = 1, 2, 3, 11, 13, 15, 17, 14, 130
 PPM = {"p50_ns": 500000, "p90_ns": 900000, "p99_ns": 990000, "p999_ns": 999000, "p9999_ns": 999900}
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float),
          "boolean": bool, "null": type(None)}
@@ -156,6 +157,14 @@ class Whole(Pool):
             least = 100_000_000 if run["phase"] == "warmup" else 300_000_000
             self.assertGreaterEqual(run["wall_ns"], least)
             self.assertGreater(run["n"], 0)
+
+    def test_more_sessions_than_the_soft_limit_of_descriptors(self):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_NOFILE,
+                               (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        result = self.pool("--sessions", 300, "--runs", 1, "--warmup", 0, "--measure", 5,
+                           preexec_fn=lower)
+        self.whole(result, 300, 1, 0, 5)
 
     def test_cpus_are_read_back(self):
         cpu = min(os.sched_getaffinity(0))
@@ -429,7 +438,7 @@ class Disk(Pool):
                 done = subprocess.run([harness.TAUT, "bench", "pool", "--out", path],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                       timeout=harness.LIMIT, check=False)
-                self.assertIn(done.returncode, (WRITE, 14), done.stderr)
+                self.assertIn(done.returncode, (WRITE, RIGHTS), done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1)
                 self.assertEqual(done.stdout, "")
 
@@ -464,6 +473,14 @@ class Usage(Pool):
                 self.assertEqual((stdout, len(stderr)), ("", 1), stderr)
                 self.assertTrue(stderr[0].startswith("taut bench pool: "))
                 self.assertFalse(os.path.exists(self.out), "made before the options were checked")
+
+    def test_too_few_descriptors(self):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        _, stderr = self.taut("bench", "pool", "--out", self.out, "--sessions", 300, exit_code=RIGHTS,
+                              preexec_fn=lower)
+        self.assertEqual(len(stderr), 1)
+        self.assertIn("file descriptors, the limit is 100", stderr[0])
 
     def test_report_as_text(self):
         stdout, stderr = self.taut("bench", "pool", "--out", self.out, "--sessions", 2, "--runs", 2,

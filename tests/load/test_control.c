@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The shared memory: plans that do not fit together, numbering, barriers, faults. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "support.h"
 
@@ -126,7 +127,7 @@ static void *race(void *argument)
         atomic_fetch_add(&racer->inside[i], 1);
         load_barrier_arrive(racer->control, 1 + i / 3, i % 3);
         while (atomic_load_explicit(&edge->time_ns, memory_order_acquire) == 0)
-            ;
+            sched_yield();
         racer->wrong += atomic_load(&racer->inside[i]) != RACERS;
     }
     return NULL;
