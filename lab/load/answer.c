@@ -158,16 +158,47 @@ static void session_closed(struct load_client *c, const struct load_link *link)
                       taut_session_reason_text(reason), c->peer_text[0] ? ": " : "", c->peer_text);
 }
 
-static void pump_replay(struct load_client *c, struct load_link *link)
+/* Continues a replay until it is complete, or until the port takes no more: the rest goes out when
+ * the connection is writable again, see completion(). Returns what else the session wants. */
+static uint32_t pump_replay(struct load_client *c, struct load_link *link)
 {
-    uint32_t events = TAUT_SESSION_PUMP;
+    uint32_t events = TAUT_SESSION_PUMP, seen = 0;
     while (events & TAUT_SESSION_PUMP) {
         uint32_t before = link->out.length;
         events = taut_session_pump(link->fix, load_moment(c), &link->out);
+        seen |= events;
+        if (before == 0 && link->out.length == 0)
+            break;
         load_flush(c, link);
-        if (link->out.length >= before && before != 0)
-            break; /* no room: the rest after the next timer */
+        if (link->out.length != 0)
+            break;
     }
+    return seen & ~(uint32_t)TAUT_SESSION_PUMP;
+}
+
+/* Hands out what the session had queued. Returns what the session wants after that. */
+static uint32_t drain_queue(struct load_client *c, struct load_link *link)
+{
+    const struct taut_message *queued = NULL;
+    uint32_t more, seen = 0;
+    while ((more = taut_session_drain(link->fix, load_moment(c), &link->out, &queued)) != 0) {
+        if ((more & TAUT_SESSION_MESSAGE) && queued) {
+            application_message(c, link, queued);
+            more |= taut_session_handled(link->fix);
+        }
+        seen |= more;
+        if (more & TAUT_SESSION_CLOSE)
+            break;
+    }
+    return seen & (TAUT_SESSION_CLOSE | TAUT_SESSION_PUMP | TAUT_SESSION_REJECTED);
+}
+
+static void broke_rules(struct load_client *c, const struct load_link *link)
+{
+    load_client_fault(
+        c, LOAD_GARBLED, TAUT_EPEER,
+        "session %u: the server's message breaks the session's rules and was rejected",
+        link->number);
 }
 
 void load_session_events(struct load_client *c, struct load_link *link, uint32_t events,
@@ -179,26 +210,16 @@ void load_session_events(struct load_client *c, struct load_link *link, uint32_t
         application_message(c, link, message);
         events |= taut_session_handled(link->fix);
     }
-    if (events &
-        (TAUT_SESSION_DRAIN | TAUT_SESSION_PUMP | TAUT_SESSION_REJECTED | TAUT_SESSION_CLOSE)) {
-        const struct taut_message *queued = NULL;
-        uint32_t more;
-        while ((events & TAUT_SESSION_DRAIN) &&
-               (more = taut_session_drain(link->fix, load_moment(c), &link->out, &queued)) != 0) {
-            if ((more & TAUT_SESSION_MESSAGE) && queued) {
-                application_message(c, link, queued);
-                taut_session_handled(link->fix);
-            }
-            events |= more & TAUT_SESSION_CLOSE;
-        }
-        if (events & TAUT_SESSION_PUMP)
-            pump_replay(c, link);
-        if ((events & TAUT_SESSION_REJECTED) && message)
-            load_client_fault(c, LOAD_GARBLED, TAUT_EPEER,
-                              "session %u: the server's message breaks the session's rules and was "
-                              "rejected",
-                              link->number);
+    uint32_t rejected_now = message ? events & TAUT_SESSION_REJECTED : 0;
+    if (events & TAUT_SESSION_DRAIN) {
+        uint32_t more = drain_queue(c, link);
+        rejected_now |= more & TAUT_SESSION_REJECTED;
+        events |= more;
     }
+    if (events & TAUT_SESSION_PUMP)
+        events |= pump_replay(c, link);
+    if (rejected_now)
+        broke_rules(c, link);
     if (events & TAUT_SESSION_CLOSE) {
         load_flush(c, link);
         if (!c->ending)

@@ -220,6 +220,9 @@ static void completion(struct load_client *c, const struct taut_completion *done
         break;
     case TAUT_PORT_WRITABLE:
         load_flush(c, link);
+        /* The rest of a replay that found no room; nothing where there is none. */
+        if (link->fix && link->state != LINK_CLOSED && link->out.length == 0)
+            load_session_events(c, link, TAUT_SESSION_PUMP, NULL);
         break;
     case TAUT_PORT_CONNECTED:
         connected(c, link);
