@@ -150,7 +150,8 @@ def figures(samples):
     result = {"n": n, "unanswered": n - len(finite)}
     result["min_ns"] = finite[0] if finite else None
     for name, ppm in QUANTILES.items():
-        if n * (1000000 - ppm) < 10000000:
+        # Too few samples for that statement; the median is given from 5 on.
+        if n < 5 if ppm == 500000 else n * (1000000 - ppm) < 10000000:
             result[name] = None
             continue
         value = samples[max(1, -(-ppm * n // 1000000)) - 1]

@@ -89,7 +89,9 @@ uint64_t quantile_rank(uint64_t n, uint32_t ppm)
 uint64_t quantile_of(const uint64_t *sorted, size_t n, uint32_t ppm)
 {
     TAUT_CHECK(ppm <= 1000000u);
-    if ((wide)n * (1000000u - ppm) < 10000000u)
+    int enough =
+        ppm == QUANTILE_P50 ? n >= QUANTILE_P50_LEAST : (wide)n * (1000000u - ppm) >= 10000000u;
+    if (!enough)
         return QUANTILE_REFUSED;
     return sorted[quantile_rank(n, ppm) - 1];
 }

@@ -72,13 +72,18 @@ static void too_few_values_are_refused(void **state)
     static const struct {
         uint32_t ppm;
         size_t least;
-    } cases[] = {{QUANTILE_P50, 20},     {QUANTILE_P90, 100},      {QUANTILE_P99, 1000},
+    } cases[] = {{500001, 21},           {QUANTILE_P90, 100},      {QUANTILE_P99, 1000},
                  {QUANTILE_P999, 10000}, {QUANTILE_P9999, 100000}, {QUANTILE_P99999, 1000000}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(quantile_of(sorted, cases[i].least - 1, cases[i].ppm), QUANTILE_REFUSED);
         assert_int_equal(quantile_of(sorted, cases[i].least, cases[i].ppm), cases[i].least - 10);
     }
+    /* The median is no statement about a tail. */
     assert_int_equal(quantile_of(sorted, 0, QUANTILE_P50), QUANTILE_REFUSED);
+    assert_int_equal(quantile_of(sorted, 4, QUANTILE_P50), QUANTILE_REFUSED);
+    assert_int_equal(quantile_of(sorted, 5, QUANTILE_P50), 3);
+    assert_int_equal(quantile_of(sorted, 19, QUANTILE_P50), 10);
+    assert_int_equal(quantile_of(sorted, 20, QUANTILE_P50), 10);
     assert_int_equal(quantile_of(sorted, 1000000, 1000000), QUANTILE_REFUSED);
     free(sorted);
 }

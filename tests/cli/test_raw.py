@@ -186,6 +186,18 @@ class Raw(unittest.TestCase):
             self.assertIsNone(group["service"]["p50_ns"])
             self.assertIsNotNone(group["service"]["max_ns"])
 
+    def test_the_median_wants_five_samples(self):
+        seen = set()
+        for count in range(1, 40):
+            path = os.path.join(self.folder.name, "median-%u.traw" % count)
+            write(path, count=count, closed=1)
+            for group in self.json("quantiles", "--by", "run", path)["groups"]:
+                n = group["service"]["n"]
+                seen.add(n)
+                self.assertEqual(group["service"]["p50_ns"] is not None, n >= 5, n)
+                self.assertIsNone(group["service"]["p90_ns"])
+        self.assertTrue({4, 5} <= seen, seen)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=0))
