@@ -19,6 +19,7 @@
 
 #include <taut/clock.h>
 #include <taut/err.h>
+#include <taut/topology.h>
 
 #define RAW_MAGIC         "TAUTRAW\n"
 #define RAW_VERSION       1u
@@ -76,7 +77,9 @@ struct raw_writer_options {
     uint64_t expected_records;      /* 0 = unknown; the first chunk covers at least this many */
     const struct taut_clock *clock; /* recorded in the header; NULL = vDSO */
     uint64_t epoch_ns, epoch_utc_ns;
-    const char *recipe; /* JSON text of at most 3,900 bytes; NULL = "{}" */
+    const struct taut_cpuset *grower_cpus; /* where the thread that grows the file may run; NULL or
+                                              empty = where the caller may */
+    const char *recipe;                    /* JSON text of at most 3,900 bytes; NULL = "{}" */
 };
 
 /*
@@ -92,6 +95,14 @@ int raw_writer_create(struct raw_writer **writer, const struct raw_writer_option
  * raw_writer_status()). Waits, and counts that in raw_writer_stalls(), only where records come
  * faster than chunks can be made. Fill it at once. Slots stay writable until raw_writer_close(). */
 struct raw_record *raw_writer_next(struct raw_writer *writer);
+
+/* Makes room for `records` more before a phase begins, so that nothing grows within it. Waits.
+ * 0, or the code that stopped the growth. */
+int raw_writer_reserve(struct raw_writer *writer, uint64_t records);
+
+/* Slots that are allocated, mapped and pre-faulted so far: more at the end of a phase than at its
+ * begin means that the file grew meanwhile. */
+uint64_t raw_writer_ready(const struct raw_writer *writer);
 
 /* Index of the next record; the slot of an earlier one, NULL when out of range. */
 uint64_t raw_writer_count(const struct raw_writer *writer);

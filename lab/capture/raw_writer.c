@@ -60,6 +60,7 @@ struct raw_writer {
     pthread_cond_t changed;
     uint64_t wanted; /* slots that shall be ready */
     int stop;
+    struct taut_cpuset cpus; /* where the grower may run; empty = where the owner may */
     struct taut_err err;
 };
 
@@ -151,6 +152,9 @@ static int grow(struct raw_writer *writer)
 static void *grower(void *argument)
 {
     struct raw_writer *writer = argument;
+    /* Only a wish: where it can't be had, the owner's CPUs do. */
+    if (taut_cpuset_count(&writer->cpus))
+        (void)taut_cpuset_bind_self(&writer->cpus, NULL);
     pthread_mutex_lock(&writer->lock);
     while (!writer->stop) {
         if (atomic_load_explicit(&writer->ready, memory_order_relaxed) >= writer->wanted) {
@@ -310,6 +314,8 @@ int raw_writer_create(struct raw_writer **writer, const struct raw_writer_option
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a raw writer");
     memcpy(w->path, options->path, path_bytes + 1);
     w->fd = -1;
+    if (options->grower_cpus)
+        w->cpus = *options->grower_cpus;
     /* One chunk, or all that is expected without a look at the next one. */
     uint64_t bytes = RAW_HEADER_BYTES + RAW_TRAILER_BYTES +
                      (options->expected_records + LOW_WATER) * RAW_RECORD_BYTES;
@@ -354,6 +360,22 @@ struct raw_record *raw_writer_next(struct raw_writer *writer)
     if (__builtin_expect(writer->next < writer->limit, 1))
         return &writer->slots[writer->next++];
     return refill(writer);
+}
+
+int raw_writer_reserve(struct raw_writer *writer, uint64_t records)
+{
+    /* The next chunk is asked for LOW_WATER slots before the end: that many more, and none is. */
+    uint64_t wanted = writer->next + records + LOW_WATER;
+    uint64_t ready;
+    while ((ready = raw_writer_ready(writer)) < wanted && raw_writer_status(writer) == 0)
+        ask(writer, wanted, ready, 1);
+    writer->limit = limit_of(raw_writer_ready(writer), writer->next);
+    return raw_writer_status(writer);
+}
+
+uint64_t raw_writer_ready(const struct raw_writer *writer)
+{
+    return atomic_load_explicit(&writer->ready, memory_order_acquire); /* with grow() */
 }
 
 uint64_t raw_writer_count(const struct raw_writer *writer)

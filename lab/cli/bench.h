@@ -33,6 +33,8 @@
 #define BENCH_REASON_BYTES   400u
 #define BENCH_P99_SPREAD_PCT 150u  /* PARTIAL above: greatest p99 of the runs by the least */
 #define BENCH_DRIFT_PPB      50000 /* INVALID above: 50 ppm */
+#define BENCH_FOREIGN_PCT    5u    /* PARTIAL above: CPU time of other processes, of all usable */
+#define BENCH_STEAL_PCT      1u    /* PARTIAL above: CPU time taken by the hypervisor */
 #define BENCH_BUSY_PCT       95u   /* a client that uses more of its CPU may be the limit */
 
 enum bench_status {
@@ -57,6 +59,7 @@ struct bench_options {
 struct bench_delivery {
     uint64_t scheduled, sent, answered, lost, error, unsent;
     uint64_t raw_sent, raw_answered, raw_lost, raw_error; /* from the raw files */
+    uint32_t derived;  /* processes that ended within a phase: their lost and unsent are derived */
     uint32_t agree;    /* 1: raw files and counters say the same */
     uint32_t balanced; /* 1: scheduled = sent + unsent, sent = answered + lost + error, and agree */
 };

@@ -168,6 +168,7 @@ static json_t *delivery_json(const struct bench_delivery *d)
     set_u64(o, "lost", d->lost);
     set_u64(o, "error", d->error);
     set_u64(o, "unsent", d->unsent);
+    set_u64(o, "derived_processes", d->derived);
     set(o, "balanced", json_boolean(d->balanced));
     set_u64(raw, "sent", d->raw_sent);
     set_u64(raw, "answered", d->raw_answered);

@@ -87,28 +87,44 @@ int bench_phase_shown(const struct bench *b, uint32_t run, uint32_t phase)
 
 /* --- delivery -------------------------------------------------------------------------------- */
 
-static void count_counters(struct bench *b)
+/*
+ * One process: what it counted itself, each figure on its own, so that the identity can fail. One
+ * that ended within a phase left no account of it; its live counters stand, the rest is derived.
+ */
+static void count_process(struct bench *b, uint32_t p)
 {
     struct bench_delivery *d = &b->delivery;
     const struct load_plan *plan = &b->plan;
-    uint64_t unplanned = 0;
-    for (uint32_t p = 0; p < plan->processes; p++) {
-        /* The live counters, which a process that was killed has left too. */
-        d->sent += atomic_load(&b->control.processes[p].sent);
-        d->answered += atomic_load(&b->control.processes[p].answered);
-        for (uint32_t run = 1; run <= plan->runs; run++)
-            for (uint32_t phase = 0; phase < LOAD_PHASES; phase++) {
-                const struct load_account *account = load_account_of(&b->control, p, run, phase);
-                d->error += account->error;
-                if (plan->amount[phase].messages == 0)
-                    unplanned += account->sent;
-            }
+    uint64_t sent = 0, lost = 0, error = 0, unsent = 0, scheduled = 0;
+    uint64_t live_sent = atomic_load(&b->control.processes[p].sent);
+    uint64_t live_answered = atomic_load(&b->control.processes[p].answered);
+    for (uint32_t run = 1; run <= plan->runs; run++)
+        for (uint32_t phase = 0; phase < LOAD_PHASES; phase++) {
+            const struct load_account *account = load_account_of(&b->control, p, run, phase);
+            uint64_t planned = plan->amount[phase].messages * plan->process_sessions[p];
+            sent += account->sent;
+            lost += account->lost;
+            error += account->error;
+            unsent += account->begun ? account->unsent : planned;
+            scheduled += planned ? planned : account->sent;
+        }
+    if (sent != live_sent) {
+        d->derived++;
+        lost = live_sent - live_answered - error;
+        unsent = scheduled > live_sent ? scheduled - live_sent : 0;
     }
-    for (uint32_t phase = 0; phase < LOAD_PHASES; phase++)
-        d->scheduled += plan->amount[phase].messages * plan->sessions * plan->runs;
-    d->scheduled += unplanned;
-    d->lost = d->sent - d->answered - d->error;
-    d->unsent = d->scheduled > d->sent ? d->scheduled - d->sent : 0;
+    d->scheduled += scheduled;
+    d->sent += live_sent;
+    d->answered += live_answered;
+    d->lost += lost;
+    d->error += error;
+    d->unsent += unsent;
+}
+
+static void count_counters(struct bench *b)
+{
+    for (uint32_t p = 0; p < b->plan.processes; p++)
+        count_process(b, p);
 }
 
 static void count_raw(struct bench *b)
@@ -290,6 +306,61 @@ static void judge_places(struct bench *b)
 #endif
 }
 
+static uint64_t quiet_u64(const json_t *object, const char *key, int *known)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value)) {
+        *known = 0;
+        return 0;
+    }
+    return (uint64_t)json_integer_value(value);
+}
+
+/* What the machine did beside the bench, over its whole time: a figure taken beside others' work is
+ * theirs too. What can't be known is said. */
+static void judge_quiet(struct bench *b)
+{
+    int known = 1, steal_known = 1, throttling_known = 1;
+    uint64_t window_us = quiet_u64(b->quiet, "window_ns", &known) / 1000 * b->topology.usable_count;
+    uint64_t foreign_us = quiet_u64(b->quiet, "foreign_us", &known);
+    uint64_t steal_us = quiet_u64(b->quiet, "steal_us", &steal_known);
+    uint64_t throttled =
+        quiet_u64(json_object_get(b->quiet, "throttling"), "throttled", &throttling_known);
+    char text[FORMAT_BYTES];
+    if (!known || !steal_known)
+        reason(b, BENCH_PARTIAL, "others: what else used the CPUs is not known");
+    if (known && foreign_us * 100 > window_us * BENCH_FOREIGN_PCT)
+        reason(b, BENCH_PARTIAL,
+               "others: used %s, %.1f %% of the time of the usable CPUs; the limit is %u %%",
+               format_duration(text, foreign_us * 1000),
+               (double)foreign_us * 100 / (double)window_us, BENCH_FOREIGN_PCT);
+    if (known && steal_known && steal_us * 100 > window_us * BENCH_STEAL_PCT)
+        reason(
+            b, BENCH_PARTIAL,
+            "steal: the hypervisor took %s, %.1f %% of the time of the usable CPUs; the limit is "
+            "%u %%",
+            format_duration(text, steal_us * 1000), (double)steal_us * 100 / (double)window_us,
+            BENCH_STEAL_PCT);
+    if (throttling_known && throttled)
+        reason(b, BENCH_PARTIAL, "throttled: %" PRIu64 " times by a CPU quota", throttled);
+    if (b->plan.runs < 2)
+        reason(b, BENCH_PARTIAL, "single: one run shows no spread between runs");
+}
+
+/* A file that grew within a phase: its own thread did it, but the kernel's work is there. */
+static void judge_growth(struct bench *b)
+{
+    for (uint32_t run = 1; run <= b->plan.runs; run++)
+        for (uint32_t p = 0; p < b->plan.processes; p++) {
+            uint64_t grown = load_account_of(&b->control, p, run, LOAD_MEASURE)->raw_grown;
+            if (grown)
+                reason(b, BENCH_PARTIAL,
+                       "grown: the raw file of process %u grew by %" PRIu64
+                       " records within the measured phase of run %u",
+                       p, grown, run);
+        }
+}
+
 /* Things to know that are no fault of the measurement. */
 static void note_busy_clients(struct bench *b)
 {
@@ -316,6 +387,8 @@ void bench_judge(struct bench *b)
     judge_files(b);
     judge_quantiles(b);
     judge_places(b);
+    judge_quiet(b);
+    judge_growth(b);
     for (uint32_t i = 0; i < b->rig.note_count; i++)
         note(b, "%s", b->rig.notes[i]);
     note_busy_clients(b);

@@ -20,6 +20,9 @@
 #define DRAIN_AFTER_STOP_NS   TAUT_NS_PER_S
 #define LOGOUT_NS             (2 * TAUT_NS_PER_S)
 #define LOGOUT_AFTER_FAULT_NS (200 * TAUT_NS_PER_MS)
+/* What a phase of unknown rate is guessed at: 250 a ms, of which at most 32 MiB are prepared. */
+#define GUESSED_RECORDS_PER_MS UINT64_C(250)
+#define GUESSED_RECORDS_MAX    (UINT64_C(1) << 20)
 /* More than this is not prepared ahead of a run: 128 MiB of records. */
 #define EXPECTED_RECORDS_MAX (UINT64_C(4) << 20)
 
@@ -50,6 +53,9 @@ static void bind_cpu(struct load_client *c)
     struct taut_err err = {0};
     if (cpu == LOAD_UNBOUND)
         return;
+    /* The thread that grows the raw file must not do it on this CPU, where there is another one. */
+    if (taut_cpuset_of_self(&c->other_cpus) == 0 && taut_cpuset_count(&c->other_cpus) > 1)
+        c->other_cpus.bits[cpu / 64] &= ~(UINT64_C(1) << (cpu % 64));
     if (taut_cpu_bind_self(cpu, &err) != 0)
         load_client_fault(c, LOAD_SETUP, err.code, "client process %u can't run on CPU %u: %s",
                           c->process, cpu, err.text);
@@ -246,12 +252,14 @@ static void drain(struct load_client *c)
     }
 }
 
-/* Requests that will not be answered any more: their records stay `lost`. */
+/* Requests that will not be answered any more: their records stay `lost`. What the plan has left is
+ * counted from the links, not derived. */
 static void give_up(struct load_client *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
         struct load_link *link = &c->links[i];
         link->busy = 0;
+        c->account.unsent += c->timed ? 0 : link->remaining;
         if (link->outstanding_id == 0)
             continue;
         link->outstanding_id = 0; /* the shared marker keeps it, for the table of sessions */
@@ -271,6 +279,7 @@ static void run_phase(struct load_client *c, uint32_t run, uint32_t phase)
     c->account.begun = 1;
     c->phase = phase;
     c->timed = amount->duration_ns != 0;
+    uint64_t raw_ready = raw_writer_ready(c->writer);
     atomic_store_explicit(&c->self->phase, phase, memory_order_relaxed);
     set_state(c, LOAD_RUNNING);
     if (amount->messages || amount->duration_ns) {
@@ -294,8 +303,36 @@ static void run_phase(struct load_client *c, uint32_t run, uint32_t phase)
     c->account.scheduled = amount->messages ? amount->messages * c->count : c->account.sent;
     c->account.cpu_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - process_ns;
     c->account.thread_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - thread_ns;
+    c->account.raw_grown = raw_writer_ready(c->writer) - raw_ready;
     c->account.finished = !stopped(c);
     *account = c->account;
+}
+
+/* Records of a phase with a duration whose rate nobody knows yet. */
+static uint64_t guessed_records(uint64_t duration_ns)
+{
+    uint64_t records = duration_ns / TAUT_NS_PER_MS * GUESSED_RECORDS_PER_MS;
+    return records < GUESSED_RECORDS_MAX ? records : GUESSED_RECORDS_MAX;
+}
+
+/* The warm-up's rate, with half as much again, tells how many records a measured phase with a
+ * duration will want: they are prepared before it begins, so that nothing grows within it. */
+static void prepare_measure(struct load_client *c, uint32_t run)
+{
+    uint64_t duration_ns = c->plan->amount[LOAD_MEASURE].duration_ns;
+    uint64_t begun_ns = atomic_load_explicit(&load_edge_of(c->control, run, LOAD_WARMUP)->time_ns,
+                                             memory_order_relaxed);
+    uint64_t took_ns = taut_clock_read(&c->plan->clock) - begun_ns;
+    struct load_account *warmup = load_account_of(c->control, c->process, run, LOAD_WARMUP);
+    if (!duration_ns || stopped(c))
+        return;
+    uint64_t records = guessed_records(duration_ns);
+    if (warmup->sent && took_ns)
+        records = (uint64_t)(1.5 * (double)warmup->sent * (double)duration_ns / (double)took_ns);
+    if (records > EXPECTED_RECORDS_MAX)
+        records = EXPECTED_RECORDS_MAX;
+    (void)raw_writer_reserve(c->writer,
+                             records); /* a failure shows at the record that finds no room */
 }
 
 static int open_raw(struct load_client *c, uint32_t run)
@@ -306,6 +343,8 @@ static int open_raw(struct load_client *c, uint32_t run)
     struct taut_err err = {0};
     for (uint32_t i = 0; i < LOAD_PHASES; i++) {
         uint64_t messages = plan->amount[i].messages;
+        if (plan->amount[i].duration_ns && i == LOAD_WARMUP)
+            messages = guessed_records(plan->amount[i].duration_ns) / c->count;
         if (messages > EXPECTED_RECORDS_MAX / c->count)
             messages = EXPECTED_RECORDS_MAX / c->count;
         expected += messages * c->count;
@@ -326,6 +365,7 @@ static int open_raw(struct load_client *c, uint32_t run)
         .epoch_ns = plan->epoch_ns,
         .epoch_utc_ns = plan->epoch_utc_ns,
         .recipe = plan->recipe,
+        .grower_cpus = &c->other_cpus,
     };
     int code = raw_writer_create(&c->writer, &options, &err);
     if (code)
@@ -362,6 +402,7 @@ static void run_one(struct load_client *c, uint32_t run)
         return;
     if (wait_edge(c, run, 0)) {
         run_phase(c, run, LOAD_WARMUP);
+        prepare_measure(c, run);
         if (!stopped(c) && wait_edge(c, run, 1)) {
             run_phase(c, run, LOAD_MEASURE);
             if (!stopped(c))

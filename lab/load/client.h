@@ -77,6 +77,7 @@ struct load_client {
     uint64_t flight; /* requests in flight */
 
     struct raw_writer *writer;
+    struct taut_cpuset other_cpus; /* where this process may run, less the client's own CPU */
     uint64_t ordinal; /* requests of this process so far */
     uint64_t utc_offset_ns;
     uint64_t now_ns;   /* when the last poll returned */

@@ -122,6 +122,8 @@ struct load_account {
     uint64_t sent, answered, lost, error;
     uint64_t cpu_ns;    /* CPU time of the process within the phase */
     uint64_t thread_ns; /* that of its client thread */
+    uint64_t unsent;    /* messages of the plan that the links did not get to */
+    uint64_t raw_grown; /* records by which the raw file had to grow within the phase: 0 = none */
     uint32_t begun, finished;
 };
 
@@ -267,6 +269,8 @@ struct load_crew_options {
     void *server_context;
     uint16_t *port_number; /* where the plan's port_number is, set when the server is ready */
     uint32_t house_cpu;    /* where this process goes once all are forked, or LOAD_UNBOUND */
+    uint64_t closing_ns;   /* a client that closes its raw file for longer than this, and what its
+                              records take at 4 MB/s, is LOAD_HUNG; 0 = 30 s */
     /* Called about five times a second; NULL = never. */
     void (*progress)(void *context, const struct load_progress *progress);
     void *progress_context;
