@@ -20,14 +20,17 @@
 
 #include <taut/topology.h>
 
+#include "capture/raw.h"
 #include "load/load.h"
 
-#define WATCH_MS        200
-#define RATE_SAMPLES    6u /* a second of watches, and one */
-#define SERVER_START_NS (15 * TAUT_NS_PER_S)
-#define SERVER_STOP_NS  (8 * TAUT_NS_PER_S)
-#define CLIENTS_STOP_NS (30 * TAUT_NS_PER_S)
-#define HANG_NS         (10 * TAUT_NS_PER_S) /* beyond the stall timeout */
+#define WATCH_MS            200
+#define RATE_SAMPLES        6u /* a second of watches, and one */
+#define SERVER_START_NS     (15 * TAUT_NS_PER_S)
+#define SERVER_STOP_NS      (8 * TAUT_NS_PER_S)
+#define CLIENTS_STOP_NS     (30 * TAUT_NS_PER_S)
+#define HANG_NS             (10 * TAUT_NS_PER_S) /* beyond the stall timeout */
+#define CLOSING_NS          (30 * TAUT_NS_PER_S) /* and the time of the bytes on a slow disk: */
+#define CLOSING_BYTES_PER_S UINT64_C(4000000)
 
 struct crew {
     struct load_control *control;
@@ -197,26 +200,40 @@ static void look(struct crew *crew, int timeout_ms)
     reap(crew);
 }
 
+/* How long a process may show no sign of life. One that closes its raw file hashes and syncs it
+ * without any: it gets the time that the records of all runs take on a slow disk. */
+static uint64_t patience_ns(const struct crew *crew, const struct load_process *process,
+                            uint32_t state)
+{
+    const struct load_plan *plan = crew->control->plan;
+    if (state != LOAD_CLOSING)
+        return (plan->stall_timeout_ns ? plan->stall_timeout_ns : HANG_NS) + HANG_NS;
+    uint64_t closing = crew->options->closing_ns ? crew->options->closing_ns : CLOSING_NS;
+    uint64_t sent = atomic_load_explicit(&process->sent, memory_order_relaxed);
+    return closing + sent * (RAW_RECORD_BYTES * (TAUT_NS_PER_S / CLOSING_BYTES_PER_S));
+}
+
 /* A process that is stopped, or stuck in a call: nobody else would notice. */
 static void watch_life(struct crew *crew)
 {
     const struct load_plan *plan = crew->control->plan;
-    uint64_t limit = (plan->stall_timeout_ns ? plan->stall_timeout_ns : HANG_NS) + HANG_NS;
     uint64_t now = taut_now_ns();
     for (uint32_t p = 0; p < plan->processes; p++) {
         struct load_process *process = &crew->control->processes[p];
         uint64_t alive = atomic_load_explicit(&process->alive, memory_order_relaxed);
         uint32_t state = atomic_load_explicit(&process->state, memory_order_relaxed);
         char text[240];
-        if (alive != crew->alive[p] || process->reaped || state == LOAD_CLOSING ||
-            state == LOAD_ENDED) {
+        uint64_t limit = patience_ns(crew, process, state);
+        if (alive != crew->alive[p] || process->reaped || state == LOAD_ENDED) {
             crew->alive[p] = alive;
             crew->alive_ns[p] = now;
         }
         if (now - crew->alive_ns[p] < limit)
             continue;
-        snprintf(text, sizeof(text), "client process %u (pid %d) shows no sign of life for %.0f s",
-                 p, (int)process->pid, (double)limit / 1e9);
+        snprintf(text, sizeof(text),
+                 "client process %u (pid %d) shows no sign of life for %.1f s%s", p,
+                 (int)process->pid, (double)limit / 1e9,
+                 state == LOAD_CLOSING ? " while it closes its raw file" : "");
         load_fault_set(crew->control, p, LOAD_HUNG, TAUT_ETIMEDOUT, text);
         kill(process->pid, SIGKILL);
         crew->alive_ns[p] = now;

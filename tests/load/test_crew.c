@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "capture/raw.h"
@@ -21,7 +22,18 @@ struct scene {
     int end;          /* what the server does: enum below */
     uint32_t signals; /* raised by the progress callback, once */
     uint32_t progress;
+    uint64_t closing_ns;
 };
+
+static int stop_at_sync; /* 1: a client stops itself in the middle of closing its raw file */
+
+/* In the place of libc's: only client processes call it. */
+int fsync(int fd)
+{
+    if (stop_at_sync)
+        raise(SIGSTOP);
+    return (int)syscall(SYS_fsync, fd);
+}
 
 enum { SERVE, FAIL_TO_START, EXIT_EARLY, NEVER_READY, IGNORE_STOP };
 
@@ -62,6 +74,7 @@ static int run(struct scene *scene)
                                                 .server_context = scene,
                                                 .port_number = &scene->plan.port_number,
                                                 .house_cpu = LOAD_UNBOUND,
+                                                .closing_ns = scene->closing_ns,
                                                 .progress = on_progress,
                                                 .progress_context = scene};
     assert_int_equal(load_control_create(&scene->control, &scene->plan, NULL), 0);
@@ -207,6 +220,24 @@ static void signal_in_mid_run(void **state)
     clean(&scene);
 }
 
+/* A client that is stopped while it closes its file is not waited for for ever. */
+static void stopped_while_it_closes(void **state)
+{
+    struct scene scene;
+    (void)state;
+    set_up(&scene, 2, 1, 1, 0, 10);
+    scene.closing_ns = 500 * TAUT_NS_PER_MS;
+    stop_at_sync = 1;
+    int code = run(&scene);
+    stop_at_sync = 0;
+    assert_int_equal(code, 0);
+    assert_int_equal(scene.result.fault, LOAD_HUNG);
+    assert_non_null(strstr(scene.result.text, "while it closes its raw file"));
+    assert_true(WIFSIGNALED(scene.control.processes[0].wait_status));
+    assert_int_equal(WTERMSIG(scene.control.processes[0].wait_status), SIGKILL);
+    clean(&scene);
+}
+
 static void nobody_listens(void **state)
 {
     struct scene scene;
@@ -252,6 +283,7 @@ int main(void)
         cmocka_unit_test(server_that_does_not_stop),
         cmocka_unit_test(silence_is_a_stall),
         cmocka_unit_test(signal_in_mid_run),
+        cmocka_unit_test(stopped_while_it_closes),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(raw_file_that_exists),
     };
