@@ -127,10 +127,11 @@ int bench_folder_text(const struct bench *b, const char *name, const char *text,
     FILE *file = fopen(path, "wxe");
     int why = file ? 0 : errno;
     if (file) {
+        errno = 0; /* a short write need not say why */
         if (fwrite(text, 1, length, file) != length)
-            why = errno;
+            why = errno ? errno : EIO;
         if (fclose(file) != 0 && !why)
-            why = errno;
+            why = errno ? errno : EIO;
     }
     if (!why)
         return -1;

@@ -70,7 +70,7 @@ def read_raw(path):
 def rank(values, ppm):
     """The quantile by the documented rule, None where it is refused."""
     n = len(values)
-    if n * (1_000_000 - ppm) < 10_000_000:
+    if n < 5 if ppm == 500_000 else n * (1_000_000 - ppm) < 10_000_000:
         return None
     return values[max(1, -(-ppm * n // 1_000_000)) - 1]
 
