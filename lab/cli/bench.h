@@ -37,6 +37,21 @@
 #define BENCH_STEAL_PCT      1u    /* PARTIAL above: CPU time taken by the hypervisor */
 #define BENCH_BUSY_PCT       95u   /* a client that uses more of its CPU may be the limit */
 
+/* 1: this build's times are not those of a release. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define BENCH_INSTRUMENTED 1
+#endif
+#endif
+#ifndef BENCH_INSTRUMENTED
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#define BENCH_INSTRUMENTED 1
+#else
+#define BENCH_INSTRUMENTED 0
+#endif
+#endif
+
 enum bench_status {
     BENCH_PUBLISHABLE = 0,
     BENCH_DIAGNOSTIC, /* whole, but not comparable: shared CPUs, instrumented build */
@@ -109,6 +124,9 @@ uint32_t bench_common_options(struct bench_options *o, struct cli_option *table,
 int bench_check(struct bench *b);
 
 /* --- the whole ------------------------------------------------------------------------------- */
+
+/* The client processes' sessions and CPUs: from the CPU plan into the load plan. */
+void bench_take_places(struct bench *b);
 
 /* From complete options and CPU plan to the printed result; returns the exit code. */
 int bench_run(struct bench *b);

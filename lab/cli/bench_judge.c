@@ -301,7 +301,7 @@ static void judge_places(struct bench *b)
             b->control.shared->server.worker[i].cpu_bound != (int32_t)b->rig.worker_cpu[i])
             reason(b, BENCH_PARTIAL, "cpus: worker %u is not on its CPU %u", i,
                    b->rig.worker_cpu[i]);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if BENCH_INSTRUMENTED
     reason(b, BENCH_DIAGNOSTIC, "build: instrumented or not optimised");
 #endif
 }

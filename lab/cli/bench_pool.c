@@ -53,11 +53,7 @@ static int place(struct bench *b)
     b->gateway.workers = b->rig.workers;
     if (taut_cpuset_count(&b->rig.server_cpus) > 0)
         b->gateway.cpus = &b->rig.server_cpus;
-    b->plan.processes = b->rig.processes;
-    for (uint32_t p = 0; p < b->rig.processes; p++) {
-        b->plan.process_sessions[p] = b->rig.process_sessions[p];
-        b->plan.process_cpu[p] = b->rig.process_cpu[p];
-    }
+    bench_take_places(b);
     return -1;
 }
 

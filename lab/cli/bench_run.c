@@ -11,6 +11,15 @@
 
 #define SESSIONS_ON_A_SCREEN 40u
 
+void bench_take_places(struct bench *b)
+{
+    b->plan.processes = b->rig.processes;
+    for (uint32_t p = 0; p < b->rig.processes; p++) {
+        b->plan.process_sessions[p] = b->rig.process_sessions[p];
+        b->plan.process_cpu[p] = b->rig.process_cpu[p];
+    }
+}
+
 /* What must be there before anything starts. -1 to go on, or the exit code. */
 static int prepare(struct bench *b)
 {

@@ -119,11 +119,7 @@ static int place(struct bench *b)
     }
     chosen = *cpus;
     spread(b, processes, &chosen);
-    b->plan.processes = processes;
-    for (uint32_t p = 0; p < processes; p++) {
-        b->plan.process_sessions[p] = b->rig.process_sessions[p];
-        b->plan.process_cpu[p] = b->rig.process_cpu[p];
-    }
+    bench_take_places(b);
     return -1;
 }
 

@@ -207,3 +207,25 @@ int raw_json_print(const struct cli_command *command, json_t *root, int exit_cod
     free(text);
     return exit_code;
 }
+
+/* --- a view ---------------------------------------------------------------------------------- */
+
+int raw_view(const struct cli_command *command, const char *by, int as_json, int count,
+             char **paths, const struct raw_printer *printer)
+{
+    struct groups *groups;
+    int part_by = raw_parse_by(by);
+    if (part_by < 0)
+        return cli_fail(command, EXIT_BAD_VALUE,
+                        "--by: '%.100s' is none of run, phase, process, session", by);
+    int exit_code =
+        raw_read_files(command, (uint32_t)part_by, printer->keep_values, count, paths, &groups);
+    if (!groups)
+        return exit_code;
+    if (as_json)
+        exit_code = raw_json_print(command, printer->json(groups), exit_code);
+    else if (groups_file_count(groups) > 0 && printer->text(groups, (uint32_t)part_by) != 0)
+        exit_code = cli_fail(command, EXIT_INTERNAL, "no memory for the result");
+    groups_destroy(groups);
+    return cli_finish(command, exit_code);
+}

@@ -37,6 +37,18 @@ json_t *raw_json_group(const struct groups *groups, const struct group *group);
 json_t *raw_json_ns(uint64_t value);
 json_t *raw_json_path(const char *path);
 
+/* What a view makes of the groups that were read. */
+struct raw_printer {
+    int keep_values;                                       /* 1: it wants every sample */
+    int (*text)(const struct groups *groups, uint32_t by); /* to stdout; 0 or a TAUT_E code */
+    json_t *(*json)(const struct groups *groups);          /* a new object, NULL = no memory */
+};
+
+/* A whole view, from the checked options to the exit code: reads the files `paths`, divided by the
+ * text `by`, and prints them as the printer does. */
+int raw_view(const struct cli_command *command, const char *by, int as_json, int count,
+             char **paths, const struct raw_printer *printer);
+
 /* Writes the object and a line feed to stdout and frees it. `root` NULL: no memory. */
 int raw_json_print(const struct cli_command *command, json_t *root, int exit_code);
 

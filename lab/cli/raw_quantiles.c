@@ -117,22 +117,10 @@ static json_t *to_json(const struct groups *groups)
 
 int cmd_raw_quantiles(int argc, char **argv)
 {
+    static const struct raw_printer printer = {1, print_text, to_json};
     int count;
-    struct groups *groups;
     int exit_code = cli_parse(&command, argc, argv, &count);
     if (exit_code >= 0)
         return exit_code;
-    int by = raw_parse_by(by_text);
-    if (by < 0)
-        return cli_fail(&command, EXIT_BAD_VALUE,
-                        "--by: '%.100s' is none of run, phase, process, session", by_text);
-    exit_code = raw_read_files(&command, (uint32_t)by, 1, count, argv + 1, &groups);
-    if (!groups)
-        return exit_code;
-    if (json)
-        exit_code = raw_json_print(&command, to_json(groups), exit_code);
-    else if (groups_file_count(groups) > 0 && print_text(groups, (uint32_t)by) != 0)
-        exit_code = cli_fail(&command, EXIT_INTERNAL, "no memory for the result");
-    groups_destroy(groups);
-    return cli_finish(&command, exit_code);
+    return raw_view(&command, by_text, json, count, argv + 1, &printer);
 }

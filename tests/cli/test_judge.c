@@ -74,7 +74,7 @@ static void judged(struct fixture *f, uint32_t status, const char *word)
 {
     struct bench *b = &f->bench;
     bench_judge(b);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if BENCH_INSTRUMENTED
     if (status == BENCH_PUBLISHABLE)
         status = BENCH_DIAGNOSTIC; /* an instrumented build says so */
 #endif
