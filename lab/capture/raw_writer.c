@@ -152,6 +152,7 @@ static int grow(struct raw_writer *writer)
 static void *grower(void *argument)
 {
     struct raw_writer *writer = argument;
+    pthread_setname_np(pthread_self(), "taut-grower");
     /* Only a wish: where it can't be had, the owner's CPUs do. */
     if (taut_cpuset_count(&writer->cpus))
         (void)taut_cpuset_bind_self(&writer->cpus, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Raw files: what is written is read; bytes at the documented offsets; chunks; crashes. */
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -210,6 +212,76 @@ static void expected_records_neither_fault_nor_wait(void **state)
     assert_in_range(after.ru_minflt - before.ru_minflt, 0, 256);
 }
 
+/* What was reserved before a phase is there in it: nothing grows, nobody waits. */
+static void reserved_records_grow_nothing(void **state)
+{
+    (void)state;
+    struct raw_writer_options options = {.path = path, .run = 1};
+    struct raw_writer *writer;
+    assert_int_equal(raw_writer_create(&writer, &options, NULL), 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        raw_writer_next(writer)->status = RAW_LOST;
+    assert_int_equal(raw_writer_reserve(writer, 2 * CHUNK_RECORDS), 0);
+    uint64_t ready = raw_writer_ready(writer);
+    assert_true(ready >= 1000 + 2 * CHUNK_RECORDS);
+    for (uint64_t i = 0; i < 2 * CHUNK_RECORDS; i++)
+        raw_writer_next(writer)->status = RAW_LOST;
+    assert_true(raw_writer_ready(writer) == ready);
+    assert_int_equal(raw_writer_stalls(writer), 0);
+    while (raw_writer_count(writer) < ready + 1) /* and the growth behind them is seen */
+        raw_writer_next(writer)->status = RAW_LOST;
+    assert_true(raw_writer_ready(writer) > ready);
+    assert_int_equal(raw_writer_close(writer, 0, NULL), 0);
+}
+
+/* The id of the thread of that name in this process, 0 = none. */
+static pid_t thread_named(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    pid_t found = 0;
+    assert_non_null(tasks);
+    while ((entry = readdir(tasks)) != NULL) {
+        char file[300], text[32] = "";
+        snprintf(file, sizeof(file), "/proc/self/task/%s/comm", entry->d_name);
+        FILE *comm = fopen(file, "r");
+        if (comm && fgets(text, sizeof(text), comm) && strncmp(text, name, strlen(name)) == 0)
+            found = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (comm)
+            fclose(comm);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* An owner that bound itself to a CPU keeps it for itself. */
+static void the_grower_leaves_the_owners_cpu(void **state)
+{
+    (void)state;
+    cpu_set_t before, mask;
+    struct taut_cpuset others;
+    struct raw_writer *writer;
+    struct raw_writer_options options = {.path = path, .run = 1, .grower_cpus = &others};
+    assert_int_equal(taut_cpuset_of_self(&others), 0);
+    if (taut_cpuset_count(&others) < 2) {
+        print_message("skipped: there is only one CPU\n");
+        skip();
+    }
+    uint32_t own = taut_cpuset_nth(&others, 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    others.bits[own / 64] &= ~(UINT64_C(1) << (own % 64));
+    assert_int_equal(taut_cpu_bind_self(own, NULL), 0);
+    assert_int_equal(raw_writer_create(&writer, &options, NULL), 0);
+    pid_t grower = thread_named("taut-grower");
+    int code = sched_getaffinity(grower, sizeof(mask), &mask);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(raw_writer_close(writer, 0, NULL), 0);
+    assert_true(grower != 0);
+    assert_int_equal(code, 0);
+    assert_false(CPU_ISSET(own, &mask));
+    assert_int_equal(CPU_COUNT(&mask), taut_cpuset_count(&others));
+}
+
 static void a_file_that_exists_is_not_touched(void **state)
 {
     (void)state;
@@ -337,6 +409,8 @@ int main(void)
         TEST(an_empty_run_is_a_whole_file),
         TEST(a_file_grows_and_slots_stay),
         TEST(expected_records_neither_fault_nor_wait),
+        TEST(reserved_records_grow_nothing),
+        TEST(the_grower_leaves_the_owners_cpu),
         TEST(a_file_that_exists_is_not_touched),
         TEST(bad_options_are_refused),
         TEST(a_killed_writer_leaves_its_records),

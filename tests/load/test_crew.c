@@ -3,10 +3,14 @@
  * Server and clients as processes: whole runs, servers that can't start or die, a signal in
  * mid-run. After each of them no child is left and the signal mask is as before.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <taut/topology.h>
 
 #include "capture/raw.h"
 #include "support.h"
@@ -23,6 +27,7 @@ struct scene {
     uint32_t signals; /* raised by the progress callback, once */
     uint32_t progress;
     uint64_t closing_ns;
+    uint32_t growers, growers_on_cpu; /* threads that grow a raw file: seen, on the client's CPU */
 };
 
 static int stop_at_sync; /* 1: a client stops itself in the middle of closing its raw file */
@@ -56,10 +61,37 @@ static int serve(void *context, struct load_control *control)
     return 0;
 }
 
+/* Counts the threads of client process 0 that grow its raw file. */
+static void look_for_growers(struct scene *scene)
+{
+    char path[600], text[32];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)scene->control.processes[0].pid);
+    DIR *tasks = opendir(path);
+    const struct dirent *entry;
+    while (tasks && (entry = readdir(tasks)) != NULL) {
+        cpu_set_t mask;
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)scene->control.processes[0].pid,
+                 entry->d_name);
+        FILE *comm = fopen(path, "r");
+        int grower = comm && fgets(text, sizeof(text), comm) && !strcmp(text, "taut-grower\n");
+        if (comm)
+            fclose(comm);
+        if (!grower ||
+            sched_getaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof(mask), &mask) != 0)
+            continue;
+        scene->growers++;
+        scene->growers_on_cpu += CPU_ISSET(scene->plan.process_cpu[0], &mask) != 0;
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
 static void on_progress(void *context, const struct load_progress *progress)
 {
     struct scene *scene = context;
     scene->progress++;
+    if (scene->plan.process_cpu[0] != LOAD_UNBOUND && progress->answered > 0)
+        look_for_growers(scene);
     if (scene->signals && progress->answered > 0) {
         scene->signals = 0;
         raise(SIGTERM);
@@ -238,6 +270,30 @@ static void stopped_while_it_closes(void **state)
     clean(&scene);
 }
 
+/* A client has its CPU for itself: its raw file grows elsewhere, and not while it measures. */
+static void the_raw_file_grows_elsewhere(void **state)
+{
+    struct scene scene;
+    struct taut_cpuset cpus;
+    (void)state;
+    assert_int_equal(taut_cpuset_of_self(&cpus), 0);
+    if (taut_cpuset_count(&cpus) < 2) {
+        print_message("skipped: there is only one CPU\n");
+        skip();
+    }
+    set_up(&scene, 4, 1, 1, 0, 0);
+    scene.plan.process_cpu[0] = taut_cpuset_nth(&cpus, 0);
+    scene.plan.amount[LOAD_WARMUP].duration_ns = 200 * TAUT_NS_PER_MS;
+    scene.plan.amount[LOAD_MEASURE].duration_ns = TAUT_NS_PER_S;
+    assert_int_equal(run(&scene), 0);
+    assert_int_equal(scene.result.fault, LOAD_FINE);
+    assert_int_equal(scene.control.processes[0].cpu_bound, scene.plan.process_cpu[0]);
+    assert_true(scene.growers > 0);
+    assert_int_equal(scene.growers_on_cpu, 0);
+    assert_true(load_account_of(&scene.control, 0, 1, LOAD_MEASURE)->raw_grown == 0);
+    clean(&scene);
+}
+
 static void nobody_listens(void **state)
 {
     struct scene scene;
@@ -284,6 +340,7 @@ int main(void)
         cmocka_unit_test(silence_is_a_stall),
         cmocka_unit_test(signal_in_mid_run),
         cmocka_unit_test(stopped_while_it_closes),
+        cmocka_unit_test(the_raw_file_grows_elsewhere),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(raw_file_that_exists),
     };
