@@ -374,8 +374,8 @@ static void note_busy_clients(struct bench *b)
         }
         if (wall && used * 100 > wall * BENCH_BUSY_PCT)
             note(b,
-                 "client process %u used %.0f %% of a CPU while it measured: the client may be the "
-                 "limit, not the server",
+                 "client-saturated: process %u used %.0f %% of a CPU while it measured: the client "
+                 "may be the limit, not the server",
                  p, (double)used * 100 / (double)wall);
     }
 }

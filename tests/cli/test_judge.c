@@ -184,12 +184,37 @@ static void test_growth_within_a_phase(void **state)
     judged(f, BENCH_PARTIAL, "grown:");
 }
 
+/* A busy client is told of, and held against nobody: the loop is closed. */
+static void test_a_busy_client(void **state)
+{
+    (void)state;
+    for (uint64_t percent = 95; percent <= 96; percent++) {
+        struct fixture *f = make();
+        struct bench *b = &f->bench;
+        for (uint32_t run = 1; run <= RUNS; run++) {
+            atomic_store(&load_edge_of(&b->control, run, 1)->time_ns, 1000);
+            atomic_store(&load_edge_of(&b->control, run, 2)->time_ns, 1000 + 1000000);
+            load_account_of(&b->control, 0, run, LOAD_MEASURE)->thread_ns = percent * 10000;
+        }
+        bench_judge(b);
+        assert_int_equal(b->note_count, percent > 95);
+        assert_int_equal(b->status, BENCH_INSTRUMENTED ? BENCH_DIAGNOSTIC : BENCH_PUBLISHABLE);
+        if (percent > 95)
+            assert_non_null(strstr(b->notes[0], "client-saturated: process 0"));
+        release(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_to_say),   cmocka_unit_test(test_a_forgotten_loss),
-        cmocka_unit_test(test_a_forgotten_rest), cmocka_unit_test(test_a_killed_process_is_derived),
-        cmocka_unit_test(test_the_machine),      cmocka_unit_test(test_growth_within_a_phase),
+        cmocka_unit_test(test_a_busy_client),
+        cmocka_unit_test(test_nothing_to_say),
+        cmocka_unit_test(test_a_forgotten_loss),
+        cmocka_unit_test(test_a_forgotten_rest),
+        cmocka_unit_test(test_a_killed_process_is_derived),
+        cmocka_unit_test(test_the_machine),
+        cmocka_unit_test(test_growth_within_a_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
