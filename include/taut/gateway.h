@@ -123,6 +123,10 @@ TAUT_API uint16_t taut_gateway_port(const struct taut_gateway *gateway);
  * deadline are cut. Returns 0, or TAUT_ETIMEDOUT when some were. */
 TAUT_API int taut_gateway_stop(struct taut_gateway *gateway, uint64_t deadline_ns);
 
+/* Ends the waiting of a taut_gateway_stop() that is under way, or of the next one: what has not
+ * logged out is cut now. Any thread, between taut_gateway_start() and taut_gateway_destroy(). */
+TAUT_API void taut_gateway_cut(struct taut_gateway *gateway);
+
 TAUT_API void taut_gateway_destroy(struct taut_gateway *gateway);
 
 /* worker UINT32_MAX = the sum. */

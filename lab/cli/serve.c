@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -121,6 +123,8 @@ static void merge(struct serve *s)
     g->sessions = s->settings.sessions;
     g->session_count = s->settings.session_count;
     g->any_target = (uint32_t)s->any_target;
+    for (uint32_t i = 0; i < g->session_count; i++) /* a session must not give up before the stop */
+        s->settings.sessions[i].logout_timeout_ns = s->stop_timeout_ns;
     if (!g->connections && g->session_count > 1024)
         g->connections = g->session_count;
     g->log = &s->log;
@@ -279,10 +283,34 @@ static void wait_for_signal(const struct serve *s, const struct taut_gateway *ga
     }
 }
 
-/* Peers get this long to answer the Logout. */
-static void stop(const struct serve *s, struct taut_gateway *gateway)
+struct impatience {
+    struct taut_gateway *gateway;
+    const sigset_t *signals;
+    _Atomic uint32_t over;
+};
+
+/* A thread while the gateway stops: a second signal ends the waiting for peers. */
+static void *second_signal(void *argument)
 {
-    if (taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), s->stop_timeout_ns)) == 0)
+    struct impatience *i = argument;
+    const struct timespec interval = {.tv_nsec = 20000000};
+    while (!atomic_load_explicit(&i->over, memory_order_relaxed))
+        if (sigtimedwait(i->signals, NULL, &interval) > 0)
+            taut_gateway_cut(i->gateway);
+    return NULL;
+}
+
+/* Peers get stop_timeout_ns to answer the Logout, unless a second signal comes. */
+static void stop(const struct serve *s, struct taut_gateway *gateway, const sigset_t *signals)
+{
+    struct impatience impatience = {.gateway = gateway, .signals = signals};
+    pthread_t thread;
+    int watched = pthread_create(&thread, NULL, second_signal, &impatience) == 0;
+    int code = taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), s->stop_timeout_ns));
+    atomic_store_explicit(&impatience.over, 1, memory_order_relaxed);
+    if (watched)
+        pthread_join(thread, NULL);
+    if (code == 0)
         return;
     struct taut_gateway_stats stats;
     taut_gateway_stats(gateway, UINT32_MAX, &stats);
@@ -341,7 +369,7 @@ static int run(const struct cli_command *command, struct serve *s)
         s->start_ns = taut_now_ns();
         wait_for_signal(s, gateway, &signals);
     }
-    stop(s, gateway);
+    stop(s, gateway, &signals);
     if (s->json)
         print_json(s, gateway);
     else if (!s->quiet)

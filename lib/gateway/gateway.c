@@ -279,6 +279,14 @@ int taut_gateway_stop(struct taut_gateway *g, uint64_t deadline_ns)
     return cut ? TAUT_ETIMEDOUT : 0;
 }
 
+void taut_gateway_cut(struct taut_gateway *g)
+{
+    atomic_store_explicit(&g->cut_now, 1, memory_order_release); /* pairs with stop_deadline() */
+    for (uint32_t i = 0; i < g->options.workers; i++)
+        if (g->workers[i].port)
+            taut_port_wake(g->workers[i].port);
+}
+
 /* --- readings -------------------------------------------------------------------------------- */
 
 uint16_t taut_gateway_port(const struct taut_gateway *g)

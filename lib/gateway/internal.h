@@ -258,6 +258,7 @@ struct taut_gateway {
     uint32_t started, acceptor_started, over;
     _Atomic uint32_t port_number;
     _Atomic uint32_t acceptor_stop;
+    _Atomic uint32_t cut_now;          /* 1: a stop waits for nobody any more */
     _Atomic uint64_t stop_deadline_ns; /* 0 = run */
     _Atomic uint32_t total;            /* connections over all workers; its peak: total_peak */
     _Atomic uint64_t total_peak;

@@ -301,12 +301,19 @@ static uint64_t next_deadline_ns(const struct taut__worker *w, uint64_t stop_ns)
     return next;
 }
 
+/* When a stop that was asked for ends; 0 = none was. */
+static uint64_t stop_deadline(const struct taut_gateway *g)
+{
+    /* pairs with taut_gateway_stop() and taut_gateway_cut(), which wake the port after it */
+    uint64_t stop_ns = atomic_load_explicit(&g->stop_deadline_ns, memory_order_acquire);
+    return stop_ns && atomic_load_explicit(&g->cut_now, memory_order_acquire) ? 1 : stop_ns;
+}
+
 static void serve(struct taut__worker *w)
 {
     struct taut_gateway *g = w->gateway;
     for (;;) {
-        /* pairs with taut_gateway_stop(), which wakes the port after it */
-        uint64_t stop_ns = atomic_load_explicit(&g->stop_deadline_ns, memory_order_acquire);
+        uint64_t stop_ns = stop_deadline(g);
         int n =
             taut_port_poll(w->port, w->completions, TAUT__POLL_MOST, next_deadline_ns(w, stop_ns));
         look_at_clock(w);
@@ -319,7 +326,7 @@ static void serve(struct taut__worker *w)
         fire_timers(w);
         if (w->moment.now_ns >= w->cpu_refresh_ns)
             refresh_cpu(w);
-        stop_ns = atomic_load_explicit(&g->stop_deadline_ns, memory_order_acquire);
+        stop_ns = stop_deadline(g);
         if (stop_ns && !w->stopping)
             begin_stop(w);
         if (w->stopping && w->moment.now_ns >= stop_ns)

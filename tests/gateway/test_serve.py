@@ -208,6 +208,25 @@ class Life(unittest.TestCase):
                     self.assertEqual((code, err), (0, ""))
                     self.assertRegex(out, r"^worker +connections")
 
+    def test_stop_timeout_and_second_signal(self):
+        """A peer that answers nothing holds the end up for as long as was said, or until a second
+        signal: counted by who closes the connection, not by a clock."""
+        with Running("--stop-timeout", "60s", "--json", "--any-target") as server:
+            with server.connect() as link:
+                link.sendall(fix("A", 1, "98=0|108=0|", target="TAUT"))
+                self.assertIn(b"\x0135=A\x01", link.recv(4096))
+                server.process.send_signal(signal.SIGTERM)
+                self.assertIn(b"\x0135=5\x01", link.recv(4096))
+                link.settimeout(3)  # above the 2 s after which a session gives up by default
+                with self.assertRaises(socket.timeout):
+                    link.recv(4096)
+                self.assertIsNone(server.process.poll())
+                link.settimeout(LIMIT_S)
+                code, out, err = server.end(signal.SIGINT)
+        self.assertEqual(code, 0)
+        self.assertIn("1 sessions did not answer", err)
+        self.assertEqual(json.loads(out)["total"]["cut"], 1)
+
     def test_live_session_is_logged_out(self):
         with Running("--stop-timeout", "200ms", "--json", "--any-target") as server:
             with server.connect() as link:
