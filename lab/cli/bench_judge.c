@@ -287,10 +287,27 @@ static void judge_quantiles(struct bench *b)
     }
 }
 
+static int is_this_machine(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcmp(host, "localhost") == 0;
+}
+
 static void judge_places(struct bench *b)
 {
-    if (b->with_server && b->rig.overlap && !b->options.unbound)
+    if (b->options.unbound)
+        reason(b, BENCH_DIAGNOSTIC, "cpus: nothing is bound; server and clients may share a CPU");
+    else if (b->with_server && b->rig.overlap)
         reason(b, BENCH_DIAGNOSTIC, "cpus: server and clients share a CPU");
+    if (!b->with_server && is_this_machine(b->host))
+        reason(b, BENCH_DIAGNOSTIC,
+               "cpus: the server is on this machine, and where it runs is not known");
+    if (b->rig.crowded_server)
+        reason(b, BENCH_DIAGNOSTIC, "cpus: %u workers more than CPUs for them",
+               b->rig.crowded_server);
+    if (b->rig.crowded_client)
+        reason(b, BENCH_DIAGNOSTIC, "cpus: %u client processes more than CPUs for them",
+               b->rig.crowded_client);
     for (uint32_t p = 0; p < b->plan.processes; p++)
         if (b->plan.process_cpu[p] != LOAD_UNBOUND && b->control.processes[p].pid > 0 &&
             b->control.processes[p].cpu_bound != (int32_t)b->plan.process_cpu[p])

@@ -46,8 +46,14 @@ static int figure_row(const struct bench *b, struct table *table, uint32_t run, 
         refused |= f->quantile_ns[q] == QUANTILE_REFUSED;
         table_cell(table, "%s", format_duration(text, f->quantile_ns[q]));
     }
-    table_cell(table, "%s", answered ? format_duration(text, f->max_ns) : "-");
-    table_cell(table, "%s", format_rate(text, answered, bench_span_ns(f)));
+    /* Who was never answered waited longer than all others: no finite greatest value is there. */
+    table_cell(table, "%s",
+               f->n > answered ? format_duration(text, QUANTILE_INFINITE)
+               : answered      ? format_duration(text, f->max_ns)
+                               : "-");
+    /* While requests stay unanswered the time to the last answer is not all that passed. */
+    table_cell(table, "%s",
+               format_rate(text, answered, f->n > answered && wall ? wall : bench_span_ns(f)));
     cpu_cell(table, bench_server_cpu_ns(b, run, phase), wall);
     cpu_cell(table, bench_client_cpu_ns(b, run, phase), wall);
     return refused;
@@ -89,9 +95,10 @@ static void delivery(const struct bench *b, FILE *to)
     if (d->unsent)
         fprintf(to, "  unsent %s", format_count(a, d->unsent));
     fprintf(to, ": %s\n",
-            d->balanced ? "balances, in the raw files and in the clients' counters"
-            : d->agree  ? "does NOT balance"
-                        : "raw files and clients' counters DISAGREE");
+            d->sent == 0  ? "nothing was sent"
+            : d->balanced ? "balances, in the raw files and in the clients' counters"
+            : d->agree    ? "does NOT balance"
+                          : "raw files and clients' counters DISAGREE");
 }
 
 static void cpu_of(FILE *to, const char *what, int64_t planned, int64_t read_back)
@@ -101,7 +108,7 @@ static void cpu_of(FILE *to, const char *what, int64_t planned, int64_t read_bac
     else if (planned >= 0 && planned != RIG_UNBOUND)
         fprintf(to, "%s CPU %" PRId64 " wanted but NOT bound", what, planned);
     else
-        fprintf(to, "%s unbound", what);
+        fprintf(to, "unbound");
 }
 
 static void server(const struct bench *b, FILE *to)
@@ -117,9 +124,12 @@ static void server(const struct bench *b, FILE *to)
     for (uint32_t i = 0; i < s->workers; i++) {
         fprintf(to, "            worker %u: ", i);
         cpu_of(to, "on", b->rig.worker_cpu[i], s->worker[i].cpu_bound);
-        fprintf(to, ", %" PRIu64 " orders in, %" PRIu64 " answers out, %s of CPU\n",
-                s->worker[i].app_in, s->worker[i].app_out,
-                format_duration(used, s->worker[i].cpu_ns));
+        if (atomic_load(&s->published))
+            fprintf(to, ", %" PRIu64 " orders in, %" PRIu64 " answers out, %s of CPU\n",
+                    s->worker[i].app_in, s->worker[i].app_out,
+                    format_duration(used, s->worker[i].cpu_ns));
+        else
+            fprintf(to, ", its counters are not known: it did not end in order\n");
     }
 }
 
@@ -134,17 +144,24 @@ static void clients(const struct bench *b, FILE *to)
             plan->busy_poll ? "busy-poll" : "sleeps when idle");
     for (uint32_t p = 0; p < plan->processes; p++) {
         const struct load_process *process = &b->control.processes[p];
-        uint64_t used = 0;
+        uint64_t used = 0, sent = 0; /* of the phases that the process finished */
         char text[FORMAT_BYTES];
         for (uint32_t run = 1; run <= plan->runs; run++)
-            for (uint32_t phase = 0; phase < LOAD_PHASES; phase++)
-                used += load_account_of(&b->control, p, run, phase)->cpu_ns;
+            for (uint32_t phase = 0; phase < LOAD_PHASES; phase++) {
+                const struct load_account *account = load_account_of(&b->control, p, run, phase);
+                used += account->cpu_ns;
+                sent += account->sent;
+            }
         fprintf(to, "            process %u: ", p);
         cpu_of(to, "on", plan->process_cpu[p] == LOAD_UNBOUND ? -1 : (int64_t)plan->process_cpu[p],
                process->cpu_bound);
-        fprintf(to, ", %u session%s, %s of CPU, answers of ", plan->process_sessions[p],
-                plan->process_sessions[p] == 1 ? "" : "s", format_duration(text, used));
-        if (process->reply_bytes_least == process->reply_bytes_most)
+        fprintf(to, ", %u session%s, %s%s of CPU, answers of ", plan->process_sessions[p],
+                plan->process_sessions[p] == 1 ? "" : "s",
+                sent == atomic_load(&process->sent) ? "" : "at least ",
+                format_duration(text, used));
+        if (process->reply_bytes_most == 0)
+            fprintf(to, "unknown size: none came\n");
+        else if (process->reply_bytes_least == process->reply_bytes_most)
             fprintf(to, "%u bytes\n", process->reply_bytes_most);
         else
             fprintf(to, "%u to %u bytes\n", process->reply_bytes_least, process->reply_bytes_most);

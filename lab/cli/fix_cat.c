@@ -235,6 +235,8 @@ int cmd_fix_cat(int argc, char **argv)
     free(cat.buffer);
     if (exit_code == EXIT_WRITE) /* a closed pipe is no fault; another reason is told below */
         return cli_finish(&command, EXIT_OK);
+    if (cat.messages == 0 && exit_code == EXIT_OK)
+        cli_warn(&command, "no FIX message found");
     if (cat.garbled > 0) {
         cli_fail(&command, EXIT_GARBLED, "%" PRIu64 " of %" PRIu64 " messages are garbled",
                  cat.garbled, cat.messages);

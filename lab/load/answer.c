@@ -117,6 +117,8 @@ static void application_message(struct load_client *c, struct load_link *link,
         rejected(c, link, message);
         return;
     }
+    if (c->ending && link->outstanding_id == 0)
+        return; /* it was given up and is counted as lost: an answer now is late, and not wrong */
     if (!id || link->outstanding_id == 0 || load_id_read(id, length) != link->outstanding_id) {
         wrong(c, link, id, id ? length : 0);
         return;

@@ -144,7 +144,8 @@ static void closes(struct taut__worker *w, struct taut__connection *c)
     int usual = reason == TAUT_REASON_PEER_LOGOUT || reason == TAUT_REASON_OWN_LOGOUT;
     taut__connection_log(w, c, TAUT__LOG_CLOSE, usual ? TAUT_LOG_INFO : TAUT_LOG_WARNING,
                          "closed: %s", taut_session_reason_text(reason));
-    taut__connection_leave(w, c, wants_linger(reason));
+    /* Bytes on their way count whatever the reason: a refused Logon may be answered too. */
+    taut__connection_leave(w, c, wants_linger(reason) || w->outbox.length || taut__queued(c));
 }
 
 static void deliver(struct taut__worker *w, struct taut__connection *c,
@@ -253,6 +254,8 @@ void taut__connection_work(struct taut__worker *w, struct taut__connection *c)
         taut__output_account(w, c);
         taut__connection_events(w, c, NULL, events);
     }
+    if (c->drain && c->session && !c->failed)
+        taut__input_drain(w, c);
 }
 
 void taut__connection_stop(struct taut__worker *w, struct taut__connection *c)
@@ -311,7 +314,7 @@ void taut__settle(struct taut__worker *w, struct taut__connection *c)
         c->shut = 1;
         taut_port_shutdown(w->port, c->conn);
     }
-    if (c->resume || (c->pump && !taut__output_congested(w, c)))
+    if (c->resume || ((c->pump || c->drain) && !taut__output_congested(w, c)))
         taut__work_add(w, c);
     else
         taut__work_remove(w, c);

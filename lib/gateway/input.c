@@ -45,6 +45,7 @@ static int hold(struct taut__worker *w, struct taut__connection *c, const uint8_
 
 static void unhold(struct taut__connection *c, uint32_t length)
 {
+    TAUT_CHECK(length <= held_bytes(c));
     c->held_begin += length;
     if (c->held_begin == c->held_end)
         c->held_begin = c->held_end = 0;
@@ -229,7 +230,9 @@ static uint32_t complete(struct taut__worker *w, struct taut__connection *c, con
         used += take;
         if (take < want)
             break;
-        unhold(c, process(w, c, c->held + c->held_begin, held_bytes(c)));
+        uint32_t done = process(w, c, c->held + c->held_begin, held_bytes(c));
+        if (!gone(c)) /* what leaves holds nothing any more */
+            unhold(c, done);
     }
     return used;
 }
@@ -258,5 +261,7 @@ void taut__input_resume(struct taut__worker *w, struct taut__connection *c)
         taut__input_drain(w, c);
     if (!held_bytes(c) || c->paused || gone(c))
         return;
-    unhold(c, process(w, c, c->held + c->held_begin, held_bytes(c)));
+    uint32_t done = process(w, c, c->held + c->held_begin, held_bytes(c));
+    if (!gone(c))
+        unhold(c, done);
 }
