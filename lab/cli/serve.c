@@ -25,6 +25,8 @@
 #define DEFAULT_PORT 9880u
 #define LINE_EVERY_S 10
 
+#define NOT_GIVEN UINT64_MAX /* no duration on a command line is as long */
+
 struct serve {
     const char *config, *host, *shape, *port_kind, *cpus, *handler, *sender;
     uint32_t port_number, workers, connections, sessions, max_message, send_queue;
@@ -124,7 +126,10 @@ static void merge(struct serve *s)
     g->session_count = s->settings.session_count;
     g->any_target = (uint32_t)s->any_target;
     for (uint32_t i = 0; i < g->session_count; i++) /* a session must not give up before the stop */
-        s->settings.sessions[i].logout_timeout_ns = s->stop_timeout_ns;
+        if (s->stop_timeout_ns != NOT_GIVEN)
+            s->settings.sessions[i].logout_timeout_ns = s->stop_timeout_ns;
+    if (s->stop_timeout_ns == NOT_GIVEN)
+        s->stop_timeout_ns = 2 * TAUT_NS_PER_S;
     if (!g->connections && g->session_count > 1024)
         g->connections = g->session_count;
     g->log = &s->log;
@@ -384,7 +389,7 @@ int cmd_serve(int argc, char **argv)
                       .port_kind = "epoll",
                       .handler = "fill",
                       .port_number = UINT32_MAX,
-                      .stop_timeout_ns = 2 * TAUT_NS_PER_S,
+                      .stop_timeout_ns = NOT_GIVEN,
                       .log = {.fd = 2, .level = TAUT_LOG_WARNING, .program = "taut serve"}};
     const struct cli_option options[] = {
         {"config", CLI_STRING, &s.config, "FILE", "settings file, QuickFIX style", 0, 0, 'c'},
