@@ -101,6 +101,7 @@ enum taut_session_reason {
  * number stays where it was, so that the message comes again. A crash or failure between the two
  * may thus repeat a message (with PossDupFlag), and never loses one. */
 struct taut_session_store {
+    uint32_t size; /* sizeof(struct taut_session_store) */
     void *context;
     /* A message with number `seq` is about to be handed to the outbox. */
     int (*sent)(void *context, uint64_t seq, const uint8_t *message, uint32_t length, int admin);
@@ -111,6 +112,9 @@ struct taut_session_store {
     /* Bytes of a sent application message, valid until the next call; TAUT_ENOENT = fill the gap.
      */
     int (*fetch)(void *context, uint64_t seq, const uint8_t **message, uint32_t *length);
+    /* All that `sent` was given is to be as durable as the store's policy says: nothing of it has
+     * left yet. One call may cover many messages. Called by taut_session_flush(). */
+    int (*sync)(void *context);
 };
 
 /* Zero means the default. Texts are copied by taut_session_init(). Versions in this release:
@@ -234,6 +238,13 @@ TAUT_API int taut_session_reject(struct taut_session *s, const struct taut_messa
  * taut_session_begin() returns TAUT_ESTATE. Before logon the session is closed at once. */
 TAUT_API uint32_t taut_session_logout(struct taut_session *s, const char *text,
                                       struct taut_moment now, struct taut_outbox *out);
+
+/*
+ * To be called by whoever sends the outbox, before its first byte leaves. Lets the store make
+ * durable what was stored since the last call. 0, or the store's code: then nothing of the outbox
+ * may be sent, and the session is closed with TAUT_REASON_STORE.
+ */
+TAUT_API int taut_session_flush(struct taut_session *s);
 
 TAUT_API int taut_session_logged_on(const struct taut_session *s); /* 1 or 0 */
 TAUT_API uint32_t taut_session_reason(const struct taut_session *s);

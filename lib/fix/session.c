@@ -73,8 +73,8 @@ static int copy_comp_id(char *to, uint32_t *length, const char *from, const char
 
 static int check_config(const struct taut_session_config *config, struct taut_err *err)
 {
-    if (config->size != sizeof *config)
-        return taut_err_set(err, TAUT_EINVAL, "size is %u, not %zu", config->size, sizeof *config);
+    if (config->store && config->store->size < offsetof(struct taut_session_store, sync))
+        return taut_err_set(err, TAUT_EINVAL, "store: size is %u", config->store->size);
     if (config->role > TAUT_INITIATOR)
         return taut_err_set(err, TAUT_EINVAL, "role %u is unknown", config->role);
     if (config->version >= VERSIONS)
@@ -98,9 +98,16 @@ static int check_config(const struct taut_session_config *config, struct taut_er
 }
 
 int taut_session_init(struct taut_session **session, void *memory, size_t size,
-                      const struct taut_session_config *config, struct taut_err *err)
+                      const struct taut_session_config *given, struct taut_err *err)
 {
+    /* A caller that was built with an older header has less: the rest is zero, the default. */
+    struct taut_session_config whole = {0};
+    const struct taut_session_config *config = &whole;
     *session = NULL;
+    if (given->size < offsetof(struct taut_session_config, default_appl_ver_id) ||
+        given->size > sizeof whole)
+        return taut_err_set(err, TAUT_EINVAL, "size is %u, not %zu", given->size, sizeof whole);
+    memcpy(&whole, given, given->size);
     if (!memory || size < taut_session_footprint())
         return taut_err_set(err, TAUT_ENOMEM, "memory of %zu bytes is too small, %zu are wanted",
                             size, taut_session_footprint());

@@ -79,6 +79,7 @@ struct taut_session {
     uint8_t header_tail[8 + TAUT__COMP_ID_MAX];    /* SOH 56=target SOH */
 
     const struct taut_session_store *store;
+    uint32_t unsynced; /* 1: the store was given messages since the last flush */
     char begin_string[12];
     char sender[TAUT__COMP_ID_MAX + 1], target[TAUT__COMP_ID_MAX + 1];
     uint32_t sender_length, target_length;

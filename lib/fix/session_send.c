@@ -115,6 +115,20 @@ int taut__session_complete(struct taut_session *s, struct taut_outbox *out, stru
     return 0;
 }
 
+int taut_session_flush(struct taut_session *s)
+{
+    if (!s->unsynced)
+        return 0;
+    s->unsynced = 0;
+    int has_sync = s->store->size >= sizeof *s->store && s->store->sync;
+    int code = has_sync ? s->store->sync(s->store->context) : 0;
+    if (code) {
+        taut__session_close(s, TAUT_REASON_STORE);
+        s->reason = TAUT_REASON_STORE;
+    }
+    return code;
+}
+
 int taut__session_append(struct taut_session *s, struct taut_outbox *out, const uint8_t *message,
                          uint32_t length, uint32_t admin, uint64_t now_ns)
 {
@@ -125,6 +139,7 @@ int taut__session_append(struct taut_session *s, struct taut_outbox *out, const 
             s->reason = TAUT_REASON_STORE;
             return code;
         }
+        s->unsynced = 1;
     }
     out->length += length;
     s->next_out++;

@@ -149,14 +149,17 @@ int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway
                         struct taut_err *err)
 {
     *gateway = NULL;
-    if (!options || options->size != sizeof(*options))
+    /* A caller that was built with an older header has less: the rest is zero, the default. */
+    if (!options || options->size < offsetof(struct taut_gateway_options, host) ||
+        options->size > sizeof(*options))
         return taut_err_set(err, TAUT_EINVAL, "options.size is not that of this library");
     struct taut_gateway *g =
         aligned_alloc(TAUT__LINE, (sizeof(*g) + TAUT__LINE - 1) / TAUT__LINE * TAUT__LINE);
     if (!g)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a gateway");
     memset(g, 0, sizeof(*g));
-    g->options = *options;
+    memcpy(&g->options, options, options->size);
+    g->options.size = sizeof(g->options);
     g->acceptor.gateway = g;
     atomic_init(&g->acceptor.counters.cpu_bound, -1);
     int code = fill_in(&g->options, err);

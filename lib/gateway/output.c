@@ -88,6 +88,12 @@ void taut__output_flush(struct taut__worker *w, struct taut__connection *c)
     w->outbox.length = 0;
     if (length == 0 || c->failed)
         return;
+    if (c->session && taut_session_flush(c->session) != 0) { /* not durable: nothing may leave */
+        c->failed = 1;
+        taut__connection_log(w, c, TAUT__LOG_CLOSE, TAUT_LOG_ERROR, "closed: %s",
+                             taut_session_reason_text(TAUT_REASON_STORE));
+        return;
+    }
     if (taut__queued(c) == 0)
         taken = send_now(w, c, w->outbox.data, length);
     if (taken < length && !c->failed)

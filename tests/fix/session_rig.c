@@ -45,6 +45,13 @@ static int store_received(void *context, uint64_t next_in)
     return 0;
 }
 
+static int store_sync(void *context)
+{
+    struct rig_store *store = context;
+    store->sync_calls++;
+    return take_failure(&store->fail_sync) ? TAUT_EIO : 0;
+}
+
 static int store_reset(void *context)
 {
     struct rig_store *store = context;
@@ -84,11 +91,13 @@ struct rig *rig_new(uint32_t role, void (*change)(struct taut_session_config *co
     rig->begin_string = "FIX.4.4";
     rig->out.data = rig->outbox;
     rig->out.capacity = RIG_OUTBOX;
-    rig->store.functions = (struct taut_session_store){.context = &rig->store,
+    rig->store.functions = (struct taut_session_store){.size = sizeof rig->store.functions,
+                                                       .context = &rig->store,
                                                        .sent = store_sent,
                                                        .received = store_received,
                                                        .reset = store_reset,
-                                                       .fetch = store_fetch};
+                                                       .fetch = store_fetch,
+                                                       .sync = store_sync};
     rig->store.next_in = 1;
     rig->config = (struct taut_session_config){.size = sizeof rig->config,
                                                .role = role,

@@ -25,8 +25,9 @@
 
 struct rig_store {
     struct taut_session_store functions;
-    uint32_t fail_sent, fail_received, fail_reset, fail_fetch; /* 1: the next call fails */
-    uint64_t last_sent, next_in, resets, sent_calls, received_calls;
+    uint32_t fail_sent, fail_received, fail_reset, fail_fetch,
+        fail_sync; /* 1: the next call fails */
+    uint64_t last_sent, next_in, resets, sent_calls, received_calls, sync_calls;
     uint64_t seq[RIG_STORED];
     uint32_t length[RIG_STORED];
     uint8_t bytes[RIG_STORED][RIG_STORED_BYTES];

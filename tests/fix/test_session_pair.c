@@ -382,8 +382,11 @@ static void run_seed(uint64_t seed, uint32_t faults, struct pair *total)
         memset(side->pipe, 0, PIPE + TAUT_SCAN_PADDING);
         side->out.data = side->outbox;
         side->out.capacity = OUTBOX;
-        side->store = (struct taut_session_store){
-            .context = side, .sent = store_sent, .received = store_received, .fetch = store_fetch};
+        side->store = (struct taut_session_store){.size = sizeof side->store,
+                                                  .context = side,
+                                                  .sent = store_sent,
+                                                  .received = store_received,
+                                                  .fetch = store_fetch};
         side->config = (struct taut_session_config){.size = sizeof side->config,
                                                     .role = i ? TAUT_ACCEPTOR : TAUT_INITIATOR,
                                                     .sender_comp_id = i ? "B" : "A",

@@ -252,6 +252,40 @@ static void long_gap_in_the_store_takes_several_calls(void **state)
     rig_free(rig);
 }
 
+/* One sync covers what was stored since the last one, and none is made for nothing. */
+static void flush_syncs_once(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+    uint64_t before;
+    assert_int_equal(taut_session_flush(rig->session), 0);
+    before = rig->store.sync_calls;
+    assert_int_equal(before, 1); /* our Logon */
+    assert_int_equal(taut_session_flush(rig->session), 0);
+    assert_int_equal(rig->store.sync_calls, before);
+    assert_int_equal(rig_send(rig, "8", "11=a|"), 0);
+    assert_int_equal(rig_send(rig, "8", "11=b|"), 0);
+    assert_int_equal(taut_session_flush(rig->session), 0);
+    assert_int_equal(rig->store.sync_calls, before + 1);
+    assert_int_equal(rig_send(rig, "8", "11=c|"), 0);
+    rig->store.fail_sync = 1;
+    assert_int_equal(taut_session_flush(rig->session), TAUT_EIO);
+    check_store_reason(rig);
+    rig_free(rig);
+}
+
+/* A caller built with a header that had no sync yet: nothing behind its end is looked at. */
+static void older_store_has_no_sync(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+    rig->store.functions.size = offsetof(struct taut_session_store, sync);
+    assert_int_equal(rig_send(rig, "8", "11=a|"), 0);
+    assert_int_equal(taut_session_flush(rig->session), 0);
+    assert_int_equal(rig->store.sync_calls, 0);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +295,8 @@ int main(void)
         cmocka_unit_test(nothing_is_answered_once_it_failed),
         cmocka_unit_test(message_that_is_not_stored_is_not_sent),
         cmocka_unit_test(reset_that_fails),
+        cmocka_unit_test(flush_syncs_once),
+        cmocka_unit_test(older_store_has_no_sync),
         cmocka_unit_test(store_that_cannot_read),
         cmocka_unit_test(damaged_messages_are_not_sent_again),
         cmocka_unit_test(message_of_the_protocol_in_the_store),

@@ -336,7 +336,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     b->last_stored = 0;
     b->stored_next_in = 1;
     b->now = (struct taut_moment){TAUT_NS_PER_S, UINT64_C(1700000000) * TAUT_NS_PER_S};
-    b->store = (struct taut_session_store){b, on_sent, on_received, on_reset, on_fetch};
+    b->store = (struct taut_session_store){.size = sizeof b->store,
+                                           .context = b,
+                                           .sent = on_sent,
+                                           .received = on_received,
+                                           .reset = on_reset,
+                                           .fetch = on_fetch};
     uint8_t how = take(&b->in);
     b->config = (struct taut_session_config){.size = sizeof b->config,
                                              .role = how & 1,

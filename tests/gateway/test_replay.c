@@ -61,7 +61,8 @@ static struct taut_gateway *start(uint32_t busy_poll)
     struct taut_err err = {0};
     memory = calloc(1, sizeof(*memory));
     assert_non_null(memory);
-    store = (struct taut_session_store){.context = memory, .sent = sent, .fetch = fetch};
+    store = (struct taut_session_store){
+        .size = sizeof(store), .context = memory, .sent = sent, .fetch = fetch};
     configs[0] = (struct taut_session_config){.size = sizeof(configs[0]),
                                               .sender_comp_id = "TAUT",
                                               .target_comp_id = "P0000",
