@@ -78,7 +78,7 @@ struct load_client {
 
     struct raw_writer *writer;
     struct taut_cpuset other_cpus; /* where this process may run, less the client's own CPU */
-    uint64_t ordinal; /* requests of this process so far */
+    uint64_t ordinal;              /* requests of this process so far */
     uint64_t utc_offset_ns;
     uint64_t now_ns;   /* when the last poll returned */
     uint64_t worst_ns; /* of this run */
