@@ -33,9 +33,10 @@
 #define BENCH_REASON_BYTES   400u
 #define BENCH_P99_SPREAD_PCT 150u  /* PARTIAL above: greatest p99 of the runs by the least */
 #define BENCH_DRIFT_PPB      50000 /* INVALID above: 50 ppm */
-#define BENCH_FOREIGN_PCT    5u    /* PARTIAL above: CPU time of other processes, of all usable */
-#define BENCH_STEAL_PCT      1u    /* PARTIAL above: CPU time taken by the hypervisor */
-#define BENCH_BUSY_PCT       95u   /* a client that uses more of its CPU may be the limit */
+#define BENCH_MESSAGES_MAX   UINT64_C(1000000000000) /* of a phase, over all sessions and runs */
+#define BENCH_FOREIGN_PCT    5u  /* PARTIAL above: CPU time of other processes, of all usable */
+#define BENCH_STEAL_PCT      1u  /* PARTIAL above: CPU time taken by the hypervisor */
+#define BENCH_BUSY_PCT       95u /* a client that uses more of its CPU may be the limit */
 
 /* 1: this build's times are not those of a release. */
 #if defined(__has_feature)

@@ -3,6 +3,7 @@
  * cli/bench_options.c - the options that `taut bench pool` and `taut load` share, their defaults
  * and the checks that a table of bounds can't express.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "cli/bench.h"
@@ -124,6 +125,14 @@ int bench_check(struct bench *b)
     if (kind < 0)
         return cli_fail(b->command, EXIT_BAD_VALUE,
                         "--port: '%.100s' is no kind of transport; there is epoll", o->port);
+    if (o->out && !*o->out)
+        return cli_fail(b->command, EXIT_BAD_VALUE, "--out: the name is empty");
+    uint64_t most = BENCH_MESSAGES_MAX / o->sessions / o->runs;
+    if (o->warmup.messages > most || o->measure.messages > most)
+        return cli_fail(
+            b->command, EXIT_BAD_VALUE,
+            "--%s: %u sessions and %u runs may have at most %" PRIu64 " messages each and session",
+            o->warmup.messages > most ? "warmup" : "measure", o->sessions, o->runs, most);
     if (o->measure.messages == 0 && o->measure.duration_ns == 0)
         return cli_fail(b->command, EXIT_BAD_VALUE, "--measure: 0 measures nothing");
     if (o->stall_timeout_ns == 0 || o->logon_timeout_ns == 0)

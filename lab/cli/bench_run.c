@@ -4,8 +4,10 @@
  * then the figures from the raw files, the verdict, and the same result as text, as JSON and as
  * files. Whatever went wrong in between, what was measured is printed and kept.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/bench.h"
 
@@ -130,8 +132,30 @@ static void say_why(const struct bench *b, int exit_code)
                  b->reason_count ? b->reasons[0] : "no reason given");
 }
 
+static void interrupts(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
+}
+
+/* A signal while the figures were made: they are printed and written all the same. */
+static int interrupted_late(void)
+{
+    const struct timespec at_once = {0};
+    sigset_t set;
+    interrupts(&set);
+    return sigtimedwait(&set, NULL, &at_once) > 0;
+}
+
 int bench_run(struct bench *b)
 {
+    /* Until the end: while processes run, the crew takes them from a descriptor, and a signal
+     * during the evaluation must not lose what was measured. */
+    sigset_t set;
+    interrupts(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     int exit_code = prepare(b);
     if (exit_code < 0)
         exit_code = run_processes(b);
@@ -148,6 +172,9 @@ int bench_run(struct bench *b)
         exit_code = json_exit;
     if (exit_code == EXIT_OK && text_exit >= 0)
         exit_code = text_exit;
+    if (exit_code == EXIT_OK && interrupted_late())
+        exit_code =
+            cli_fail(b->command, EXIT_INTERRUPTED, "interrupted after the runs; they are whole");
     return cli_finish(b->command, exit_code);
 }
 

@@ -29,11 +29,11 @@ enum cli_exit {
     EXIT_DAMAGED = 11,   /* a raw file is cut short or its hash does not match */
     EXIT_VERSION = 12,   /* no raw file, or one of another version */
     EXIT_DISK_FULL = 13, /* no space left; what was written before is kept */
-    EXIT_RIGHTS = 14,    /* not permitted */
-    EXIT_PEER_LOST = 15, /* the peer closed or reset in mid-run */
-    EXIT_GARBLED = 16,   /* `fix cat`: the log had garbled messages (they were shown) */
-    EXIT_WRITE = 17,     /* stdout or an output file could not be written */
-    EXIT_INTERNAL = 70,  /* a fault of Taut itself */
+    EXIT_RIGHTS = 14, /* not permitted, or a limit of the machine: descriptors, memory, processes */
+    EXIT_PEER_LOST = 15,   /* the peer closed or reset in mid-run */
+    EXIT_GARBLED = 16,     /* `fix cat`: the log had garbled messages (they were shown) */
+    EXIT_WRITE = 17,       /* stdout or an output file could not be written */
+    EXIT_INTERNAL = 70,    /* a fault of Taut itself */
     EXIT_INTERRUPTED = 130 /* Ctrl-C or SIGTERM; what was measured is kept */
 };
 

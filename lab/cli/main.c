@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cli/main.c - the `taut` command: finds the subcommand and runs it. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,9 @@ static int incomplete(const char *first, const char *second)
 
 int main(int argc, char **argv)
 {
+    /* A closed pipe and a file size limit are errors of a write, and are told as such. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         help(stderr);
         return EXIT_USAGE;

@@ -3,8 +3,9 @@
  * cli/serve.c - `taut serve`: the FIX gateway alone.
  *
  * Says "listening on HOST:PORT" on stdout when connections are accepted, a line of statistics on
- * stderr every ten seconds, and a summary on stdout at the end. SIGINT and SIGTERM end it in order:
- * sessions are logged out, and the exit code is 0. A second signal ends the waiting for peers.
+ * stderr every ten seconds, and a summary on stdout at the end. SIGINT, SIGTERM and SIGHUP end it
+ * in order: sessions are logged out, and the exit code is 0. A second signal ends the waiting for
+ * peers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -350,8 +351,8 @@ static int run(const struct cli_command *command, struct serve *s)
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* before any thread is there */
-    signal(SIGPIPE, SIG_IGN);
     int code = taut_gateway_create(&gateway, &s->gateway, &err);
     if (code == 0 && !s->check)
         code = taut_gateway_start(gateway, &err);

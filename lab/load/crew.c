@@ -224,6 +224,8 @@ static void watch_life(struct crew *crew)
         uint32_t state = atomic_load_explicit(&process->state, memory_order_relaxed);
         char text[240];
         uint64_t limit = patience_ns(crew, process, state);
+        if (process->pid <= 0)
+            continue; /* never forked: kill(0) would be for everybody in our process group */
         if (alive != crew->alive[p] || process->reaped || state == LOAD_ENDED) {
             crew->alive[p] = alive;
             crew->alive_ns[p] = now;

@@ -256,8 +256,7 @@ static void check_link(struct load_client *c, struct load_link *link)
     load_link_name(c, link, name, sizeof(name));
     load_client_fault(c, link->tail_length ? LOAD_TOO_SLOW : LOAD_STALLED, TAUT_ETIMEDOUT,
                       "%s: %s within %.3f s: sent %llu, answered %llu", name,
-                      link->tail_length ? "an answer began but was not complete"
-                                        : "no answer (live-marker-slot)",
+                      link->tail_length ? "an answer began but was not complete" : "no answer",
                       (double)c->stall_timeout_ns / 1e9, (unsigned long long)link->sent,
                       (unsigned long long)link->answered);
 }

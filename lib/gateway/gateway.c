@@ -225,7 +225,7 @@ static int start_thread(struct taut_gateway *g, pthread_t *thread, void *(*entry
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
         return taut_err_set(err, taut_code_from_errno(failed), "can't start a thread: %s",
-                            taut_code_text(taut_code_from_errno(failed)));
+                            strerror(failed));
     pthread_setname_np(*thread, name);
     pthread_mutex_lock(&g->lock);
     while (g->ready == ready)

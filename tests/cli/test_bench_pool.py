@@ -297,6 +297,29 @@ class Early(Pool):
                 self.assertEqual(result["delivery"]["lost"], 0)
                 self.taut("raw", "maxima", *self.raw_files())  # closed, whole
 
+    def test_interrupted_while_it_evaluates(self):
+        """The processes are gone, the figures not yet made: the result is printed and written."""
+        self.process = self.start("bench", "pool", "--json", "--out", self.out, "--sessions", 4,
+                                  "--processes", 1, "--runs", 2, "--warmup", 0, "--measure", 20000)
+        self.addCleanup(self.process.stdout.close)
+        self.addCleanup(self.process.stderr.close)
+        children = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        seen = False
+        deadline = time.monotonic() + harness.LIMIT
+        while time.monotonic() < deadline:
+            with open(children, encoding="ascii") as file:
+                now = file.read().split()
+            if seen and not now:
+                break
+            seen = seen or bool(now)
+        self.process.send_signal(signal.SIGINT)
+        stdout, stderr = self.process.communicate(timeout=harness.LIMIT)
+        # 0: the signal came when all was done and written
+        self.assertIn(self.process.returncode, (0, INTERRUPTED), stderr)
+        self.assertEqual(json.loads(stdout)["delivery"]["answered"], 4 * 2 * 20000)
+        for name in ("result.json", "report.txt"):
+            self.assertTrue(os.path.exists(os.path.join(self.out, name)), name)
+
     def test_group_is_interrupted(self):
         """Ctrl-C reaches the children too: they must leave the ending to the coordinator."""
         self.begin()

@@ -171,7 +171,7 @@ class WrongAnswer(Load):
         self.fails(peers.garbled, INVALID, "garbled", "checksum")
 
     def test_silence_in_mid_run(self):
-        result = self.fails(peers.stalls, INVALID, "stalled", "live-marker-slot")
+        result = self.fails(peers.stalls, INVALID, "stalled", "no answer within")
         self.assertEqual(sorted(s["outstanding"] for s in result["sessions"])[-1], 1)
 
     def test_half_an_answer(self):
