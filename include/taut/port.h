@@ -105,7 +105,7 @@ struct taut_port_stats {
 };
 
 /*
- * Creates a port with all its memory: 64 bytes a connection and the receive buffers. `options` may
+ * Creates a port with all its memory: 72 bytes a connection and the receive buffers. `options` may
  * be NULL. Returns 0, TAUT_EINVAL (an option is out of range), TAUT_ENOTSUP (the kind is not
  * there), TAUT_ENOMEM, or the code of what the kernel refused.
  */

@@ -6,9 +6,10 @@
  * batch, one recv and one send. Sockets with something to do are on a ready list, served round
  * robin, one completion each a poll; a socket leaves it when a receive came back short.
  *
- * Busy-polling a few connections goes straight to recv(2) on each and does not register them at
- * all ("direct"): neither side then pays for epoll. Listeners, connects, room to write and wakes
- * of other processes' making are looked at every TAUT__LOOK_NS.
+ * Busy-polling a few connections goes straight to recv(2) on each ("direct"). Such a connection is
+ * registered only while it connects and once a send has come back short; the others are not, or no
+ * longer, so that neither side pays for epoll. What is registered, and listeners, is looked at
+ * every TAUT__LOOK_NS.
  *
  * epoll(7), "Questions and answers" 9: a read that returns less than it was asked for has drained a
  * stream socket. Not so where an end, an error or urgent data is pending: the kernel reports those
@@ -113,18 +114,40 @@ static void leave_direct(struct taut_port *port)
     state->direct_count = 0;
 }
 
-static void enter_direct(struct taut_port *port, const struct taut__slot *without)
+static void direct_push(struct taut__epoll *state, uint32_t index)
+{
+    TAUT_CHECK(state->direct_count < TAUT__DIRECT_MAX);
+    state->direct_slots[state->direct_count++] = index;
+}
+
+static void enter_direct(struct taut_port *port)
 {
     struct taut__epoll *state = port->kind;
     state->direct = 1;
     state->direct_count = state->direct_next = 0;
-    for (uint32_t i = 0; i < port->options.connections; i++) {
-        struct taut__slot *slot = &port->slots[i];
-        if (slot == without || slot->fd < 0 || (slot->flags & (TAUT__LISTENER | TAUT__DYING)))
-            continue;
-        TAUT_CHECK(state->direct_count <= TAUT__DIRECT_MAX);
-        state->direct_slots[state->direct_count++] = i;
+    for (uint32_t i = 0; i < state->streams; i++) {
+        struct taut__slot *slot = &port->slots[state->stream_slots[i]];
+        if (!(slot->flags & (TAUT__CONNECTING | TAUT__WANT_WRITE)))
+            taut__epoll_unregister(port, slot);
+        direct_push(state, state->stream_slots[i]);
     }
+}
+
+/* --- all connections ------------------------------------------------------------------------- */
+
+static void stream_add(struct taut__epoll *state, uint32_t index)
+{
+    state->stream_places[index] = state->streams;
+    state->stream_slots[state->streams++] = index;
+}
+
+static void stream_remove(struct taut__epoll *state, uint32_t index)
+{
+    uint32_t place = state->stream_places[index];
+    TAUT_CHECK(place < state->streams && state->stream_slots[place] == index);
+    uint32_t last = state->stream_slots[--state->streams];
+    state->stream_slots[place] = last;
+    state->stream_places[last] = place;
 }
 
 static int epoll_attach(struct taut_port *port, struct taut__slot *slot)
@@ -138,9 +161,11 @@ static int epoll_attach(struct taut_port *port, struct taut__slot *slot)
         if (code)
             return code;
     }
-    state->streams += stream;
-    if (state->direct && stream)
-        state->direct_slots[state->direct_count++] = taut__slot_index(port, slot);
+    if (!stream)
+        return 0;
+    stream_add(state, taut__slot_index(port, slot));
+    if (state->direct)
+        direct_push(state, taut__slot_index(port, slot));
     return 0;
 }
 
@@ -151,8 +176,8 @@ static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
     taut__epoll_unregister(port, slot);
     if (slot->flags & TAUT__LISTENER)
         return;
-    state->streams--;
     uint32_t index = taut__slot_index(port, slot);
+    stream_remove(state, index);
     for (uint32_t i = 0; i < state->direct_count; i++) {
         if (state->direct_slots[i] == index) {
             state->direct_slots[i] = state->direct_slots[--state->direct_count];
@@ -161,7 +186,7 @@ static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
     }
     /* Half the bound, so that a connection that comes and goes does not flip the mode. */
     if (port->options.busy_poll && !state->direct && state->streams <= TAUT__DIRECT_MAX / 2)
-        enter_direct(port, slot);
+        enter_direct(port);
 }
 
 /* Edges that came while it was paused were noted and passed over. */
@@ -193,6 +218,8 @@ static int epoll_start(struct taut_port *port, struct taut_err *err)
     state->ready_first = state->ready_last = TAUT__NO_SLOT;
     state->accept_again_ns = TAUT_NEVER_NS;
     state->direct = port->options.busy_poll;
+    state->stream_slots = (uint32_t *)(void *)(state + 1);
+    state->stream_places = state->stream_slots + port->options.connections;
     state->wake_fd = state->reserve_fd = -1;
     state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (state->epoll_fd >= 0)
@@ -413,6 +440,7 @@ static int epoll_poll(struct taut_port *port, struct taut_completion *completion
 const struct taut__port_operations taut__port_epoll = {
     .name = "epoll",
     .kind_state = sizeof(struct taut__epoll),
+    .kind_connection = 2 * sizeof(uint32_t), /* stream_slots, stream_places */
     .start = epoll_start,
     .stop = epoll_stop,
     .poll = epoll_poll,

@@ -36,9 +36,12 @@ struct taut__epoll {
     uint32_t ready_first, ready_last, ready_count;
     uint32_t blocked; /* of the ready ones, how many the last round left for want of a buffer */
     uint32_t streams; /* connections, listeners not included */
-    uint32_t direct;  /* 1: direct_slots are read without epoll */
+    /* Behind this struct, options.connections of each. Which slots are connections, in no order,
+     * and where a slot is in that list: going direct costs what is there, not what could be. */
+    uint32_t *stream_slots, *stream_places;
+    uint32_t direct; /* 1: direct_slots are read without epoll */
     uint32_t direct_count, direct_next;
-    uint32_t direct_slots[TAUT__DIRECT_MAX + 1];
+    uint32_t direct_slots[TAUT__DIRECT_MAX ? TAUT__DIRECT_MAX : 1];
     uint32_t starved_batch; /* the last poll counted as starved */
     uint64_t look_again_ns;
     uint64_t accept_again_ns; /* when listeners that rest are tried again */

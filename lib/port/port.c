@@ -216,7 +216,8 @@ int taut_port_create(struct taut_port **port_out, const struct taut_port_options
     const struct taut__port_operations *operations = kinds[effective.kind];
     size_t stride = align_64(effective.buffer_bytes + TAUT_SCAN_PADDING);
     size_t port_size = (sizeof(struct taut_port) + 127) & ~(size_t)127;
-    size_t kind_size = align_64(operations->kind_state);
+    size_t kind_size =
+        align_64(operations->kind_state + effective.connections * operations->kind_connection);
     size_t slots_size = effective.connections * sizeof(struct taut__slot);
     size_t list_size = align_64(effective.buffers * sizeof(uint32_t));
     size_t flags_size = align_64(effective.buffers);

@@ -4,7 +4,8 @@
  *
  * A kind is one struct taut__port_operations. Everything that does not depend on how bytes move is
  * done in port.c for all kinds: options and their defaults, one allocation at creation, handles,
- * the pool of receive buffers, deferred destruction. A kind gets `kind_state` bytes of its own.
+ * the pool of receive buffers, deferred destruction. A kind gets `kind_state` bytes of its own, and
+ * `kind_connection` a connection.
  *
  * Life of a connection: free -> live -> (CLOSED was given out: dying) -> free. A dying slot keeps
  * its descriptor and address until the next poll, so that whoever handles CLOSED can still name
@@ -52,7 +53,7 @@ enum taut__slot_flag {
     TAUT__PAUSED = 1u << 11     /* taut_port_pause(): nothing is received */
 };
 
-/* One connection or listener: a cache line. */
+/* One connection or listener: a cache line (what a kind adds for each is apart). */
 struct taut__slot {
     uint32_t id; /* its handle; 0 = no live handle */
     uint32_t generation;
@@ -93,7 +94,8 @@ _Static_assert(sizeof(struct taut_port_stats) == TAUT__COUNTERS * sizeof(uint64_
 
 struct taut__port_operations {
     const char *name;
-    size_t kind_state; /* bytes for the kind, 64-byte aligned */
+    size_t kind_state;      /* bytes for the kind, 64-byte aligned */
+    size_t kind_connection; /* more of them, right behind, for each connection there may be */
     int (*start)(struct taut_port *port,
                  struct taut_err *err); /* may allocate; after it, no more */
     void (*stop)(struct taut_port *port);
@@ -122,7 +124,7 @@ struct taut__attempt {
 
 struct taut_port {
     const struct taut__port_operations *operations;
-    void *kind; /* kind_state bytes */
+    void *kind; /* kind_state + connections * kind_connection bytes */
     struct taut__slot *slots;
     uint8_t *buffers;
     uint32_t *free_buffers; /* LIFO, so that the next receive finds a warm one */
