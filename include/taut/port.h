@@ -25,7 +25,9 @@
  *
  * Threads: exactly one owner thread calls everything but taut_port_wake(), which any thread and a
  * signal handler may call, and taut_port_stats(). The owner is whoever polls first; a port may be
- * created, and listen, on another thread before. Blocking: taut_port_poll() until its deadline, and
+ * created, and listen, on another thread before, and be destroyed on another once the owner is done
+ * with it. After the first poll, each call that changes the port aborts on any other thread, unless
+ * the library was compiled with NDEBUG. Blocking: taut_port_poll() until its deadline, and
  * name resolution. Allocation: none after taut_port_create(), except by the resolver for a name
  * that is not a numeric address.
  */

@@ -122,7 +122,8 @@ void taut__buffer_borrow(struct taut_port *port, uint32_t buffer)
     taut__count_peak(port, TAUT__BUFFERS_PEAK, port->options.buffers - port->free_buffer_count);
 }
 
-/* The rule of one owner, checked where it is cheap and where breaking it does the harm. */
+/* The rule of one owner, in each call that changes the port. Nobody owns it before the first poll;
+ * taut_port_destroy() is for whoever knows that the owner has come to its end. */
 static void check_owner(struct taut_port *port)
 {
 #ifndef NDEBUG
@@ -283,6 +284,7 @@ int taut_port_listen(struct taut_port *port, const char *host, uint16_t port_num
 {
     int fd = -1;
     listener->id = 0;
+    check_owner(port);
     int code = taut__socket_listen(&fd, host, port_number, &port->requested, err);
     if (code)
         return code;
@@ -321,6 +323,7 @@ int taut_port_connect(struct taut_port *port, const char *host, uint16_t port_nu
 {
     struct taut__address addresses[TAUT__ADDRESSES_MAX];
     conn->id = 0;
+    check_owner(port);
     int count = taut__address_resolve(addresses, host, port_number, 0, err);
     if (count < 0)
         return count;
@@ -357,6 +360,7 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
     int type = 0;
     socklen_t type_size = sizeof type;
     conn->id = 0;
+    check_owner(port);
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_STREAM)
         return taut_err_set(err, TAUT_EINVAL, "descriptor %d is not a stream socket", fd);
     struct taut__address peer = {0};
@@ -397,6 +401,7 @@ int taut_port_live(const struct taut_port *port, struct taut_conn conn)
 
 int taut_port_set_user(struct taut_port *port, struct taut_conn conn, uint64_t user)
 {
+    check_owner(port);
     struct taut__slot *slot = taut__slot_of(port, conn);
     if (!slot)
         return TAUT_ENOENT;
@@ -452,6 +457,7 @@ int64_t taut_port_send(struct taut_port *port, struct taut_conn conn, const void
 
 int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paused)
 {
+    check_owner(port);
     struct taut__slot *slot = taut__slot_of(port, conn);
     if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
         return TAUT_ENOENT;
@@ -466,6 +472,7 @@ int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paus
 
 int taut_port_shutdown(struct taut_port *port, struct taut_conn conn)
 {
+    check_owner(port);
     struct taut__slot *slot = taut__slot_of(port, conn);
     if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
         return TAUT_ENOENT;
@@ -480,6 +487,7 @@ int taut_port_shutdown(struct taut_port *port, struct taut_conn conn)
 
 int taut_port_close(struct taut_port *port, struct taut_conn conn, uint32_t reset)
 {
+    check_owner(port);
     struct taut__slot *slot = taut__slot_of(port, conn);
     if (!slot)
         return TAUT_ENOENT;
