@@ -103,7 +103,7 @@ struct taut_port_stats {
     uint64_t connections_peak;
     uint64_t buffers_peak;  /* most borrowed at a time */
     uint64_t shed;          /* accepted and closed at once: the process had no descriptor left */
-    uint64_t accept_pauses; /* listeners rested for 100 ms: not even that was possible */
+    uint64_t accept_pauses; /* listeners rested for up to 100 ms: not even that, or accept failed */
 };
 
 /*

@@ -150,6 +150,40 @@ static void stream_remove(struct taut__epoll *state, uint32_t index)
     state->stream_places[last] = place;
 }
 
+/* --- listeners that rest ---------------------------------------------------------------------- */
+
+void taut__epoll_rest(struct taut_port *port, struct taut__slot *slot)
+{
+    struct taut__epoll *state = port->kind;
+    TAUT_CHECK((slot->flags & TAUT__LISTENER) && !(slot->flags & (TAUT__LISTED | TAUT__RESTING)));
+    slot->flags |= TAUT__RESTING;
+    slot->next = state->resting_first;
+    state->resting_first = taut__slot_index(port, slot);
+    uint64_t again_ns = taut_now_ns() + TAUT__ACCEPT_PAUSE_NS;
+    if (again_ns < state->accept_again_ns)
+        state->accept_again_ns = again_ns;
+    taut__count(port, TAUT__ACCEPT_PAUSES, 1);
+}
+
+static void stop_resting(struct taut_port *port, struct taut__slot *slot)
+{
+    struct taut__epoll *state = port->kind;
+    if (!(slot->flags & TAUT__RESTING))
+        return;
+    uint32_t *link = &state->resting_first;
+    while (*link != taut__slot_index(port, slot)) {
+        TAUT_CHECK(*link != TAUT__NO_SLOT);
+        link = &port->slots[*link].next;
+    }
+    *link = slot->next;
+    slot->flags &= ~(uint32_t)TAUT__RESTING;
+    if (state->resting_first == TAUT__NO_SLOT)
+        state->accept_again_ns = TAUT_NEVER_NS;
+}
+
+/* --- attach and detach -------------------------------------------------------------------------
+ */
+
 static int epoll_attach(struct taut_port *port, struct taut__slot *slot)
 {
     struct taut__epoll *state = port->kind;
@@ -174,6 +208,7 @@ static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
     struct taut__epoll *state = port->kind;
     taut__ready_remove(port, slot);
     taut__epoll_unregister(port, slot);
+    stop_resting(port, slot);
     if (slot->flags & TAUT__LISTENER)
         return;
     uint32_t index = taut__slot_index(port, slot);
@@ -215,7 +250,7 @@ static void epoll_stop(struct taut_port *port)
 static int epoll_start(struct taut_port *port, struct taut_err *err)
 {
     struct taut__epoll *state = port->kind;
-    state->ready_first = state->ready_last = TAUT__NO_SLOT;
+    state->ready_first = state->ready_last = state->resting_first = TAUT__NO_SLOT;
     state->accept_again_ns = TAUT_NEVER_NS;
     state->direct = port->options.busy_poll;
     state->stream_slots = (uint32_t *)(void *)(state + 1);
@@ -295,7 +330,8 @@ static void note_event(struct taut_port *port, const struct epoll_event *event)
         slot->flags |= TAUT__READABLE;
         if (event->events & (EPOLLPRI | ends))
             slot->flags |= TAUT__READ_OUT;
-        taut__ready_push(port, slot);
+        if (!(slot->flags & TAUT__RESTING))
+            taut__ready_push(port, slot);
     }
 }
 
@@ -346,17 +382,18 @@ static void sleep_until(struct taut_port *port, uint64_t now_ns, uint64_t until_
     note_events(port, count);
 }
 
-/* Listeners that ran out of descriptors get another chance. */
+/* Listeners that rest get another chance, all at the time of the first. */
 static void resume_accepting(struct taut_port *port, uint64_t now_ns)
 {
     struct taut__epoll *state = port->kind;
     if (now_ns < state->accept_again_ns)
         return;
     state->accept_again_ns = TAUT_NEVER_NS;
-    for (uint32_t i = 0; i < port->options.connections; i++) {
-        struct taut__slot *slot = &port->slots[i];
-        if (slot->fd >= 0 && (slot->flags & TAUT__LISTENER) && (slot->flags & TAUT__READABLE))
-            taut__ready_push(port, slot);
+    while (state->resting_first != TAUT__NO_SLOT) {
+        struct taut__slot *slot = &port->slots[state->resting_first];
+        state->resting_first = slot->next;
+        slot->flags &= ~(uint32_t)TAUT__RESTING;
+        taut__ready_push(port, slot);
     }
 }
 

@@ -25,7 +25,8 @@
 /* A listener accepts at most so many a poll, then the others have their turn. */
 #define TAUT__ACCEPTS_MAX 16u
 
-/* How long a listener rests when not even the reserved descriptor helps. */
+/* How long a listener rests that can't accept: not even the reserved descriptor helps, or accept(2)
+ * fails in a way that the next call would meet again. */
 #define TAUT__ACCEPT_PAUSE_NS UINT64_C(100000000)
 
 struct taut__epoll {
@@ -44,7 +45,8 @@ struct taut__epoll {
     uint32_t direct_slots[TAUT__DIRECT_MAX ? TAUT__DIRECT_MAX : 1];
     uint32_t starved_batch; /* the last poll counted as starved */
     uint64_t look_again_ns;
-    uint64_t accept_again_ns; /* when listeners that rest are tried again */
+    uint64_t accept_again_ns; /* when the listeners that rest are tried again; NEVER = none does */
+    uint32_t resting_first;   /* singly linked: there are few listeners */
     struct epoll_event events[TAUT__EVENTS];
 };
 
@@ -54,6 +56,9 @@ void taut__ready_push(struct taut_port *port, struct taut__slot *slot);
 void taut__ready_remove(struct taut_port *port, struct taut__slot *slot);
 int taut__epoll_register(struct taut_port *port, struct taut__slot *slot);
 void taut__epoll_unregister(struct taut_port *port, struct taut__slot *slot);
+
+/* The listener is left alone for TAUT__ACCEPT_PAUSE_NS; it must not be on the ready list. */
+void taut__epoll_rest(struct taut_port *port, struct taut__slot *slot);
 
 /* --- progress.c ------------------------------------------------------------------------------ */
 

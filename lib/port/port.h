@@ -50,7 +50,8 @@ enum taut__slot_flag {
     TAUT__WRITE_EDGE = 1u << 8, /* there is room again */
     TAUT__SHUT = 1u << 9,       /* taut_port_shutdown() */
     TAUT__DYING = 1u << 10,     /* CLOSED was given out */
-    TAUT__PAUSED = 1u << 11     /* taut_port_pause(): nothing is received */
+    TAUT__PAUSED = 1u << 11,    /* taut_port_pause(): nothing is received */
+    TAUT__RESTING = 1u << 12    /* a listener that can't accept for now */
 };
 
 /* One connection or listener: a cache line (what a kind adds for each is apart). */
@@ -59,7 +60,7 @@ struct taut__slot {
     uint32_t generation;
     int32_t fd; /* -1 = the slot is free */
     uint32_t flags;
-    uint32_t next, previous; /* ready list; `next` also: free list, dying list */
+    uint32_t next, previous; /* ready list; `next` also: free, dying, resting list */
     uint32_t batch;          /* the last poll that gave a completion of it */
     int32_t code;            /* why it failed while sending, for CLOSED; 0 = it did not */
     uint64_t user;

@@ -190,30 +190,38 @@ static int accept_and_shed(struct taut_port *port, const struct taut__slot *slot
     return failure;
 }
 
-/* What accept4() said. 1 = go on, 0 = nothing more for now. */
+/*
+ * What accept4() said. 1 = go on, 0 = nothing more for now.
+ *
+ * accept(2) also reports errors of the connection that it took off the queue, and of the network:
+ * these are used up by the call. Any other would be met again by the next call, and as the queue
+ * stays readable, going on would turn without effect or end.
+ */
 static int accept_failed(struct taut_port *port, struct taut__slot *slot, int failure)
 {
-    struct taut__epoll *state = port->kind;
     if (failure == EMFILE || failure == ENFILE)
         failure = accept_and_shed(port, slot);
     switch (failure) {
     case EAGAIN:
         slot->flags &= ~(uint32_t)TAUT__READABLE;
         return 0;
-    case EMFILE:
-    case ENFILE:
-    case ENOBUFS:
-    case ENOMEM:
-        break;
-    default:
-        /* accept(2): errors of the new connection itself, and of the network, come out here. */
+    case 0: /* shed */
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+    case ETIMEDOUT:
         return 1;
+    default:
+        taut__epoll_rest(port, slot);
+        return 0;
     }
-    uint64_t again_ns = taut_now_ns() + TAUT__ACCEPT_PAUSE_NS;
-    if (again_ns < state->accept_again_ns)
-        state->accept_again_ns = again_ns;
-    taut__count(port, TAUT__ACCEPT_PAUSES, 1);
-    return 0;
 }
 
 static void give_accepted(struct taut_port *port, struct taut__slot *listener, int fd,
@@ -265,7 +273,7 @@ static int pending(const struct taut__epoll *state, const struct taut__slot *slo
     if (slot->flags & TAUT__DYING)
         return 0;
     if (slot->flags & TAUT__LISTENER)
-        return (slot->flags & TAUT__READABLE) && state->accept_again_ns == TAUT_NEVER_NS;
+        return (slot->flags & (TAUT__READABLE | TAUT__RESTING)) == TAUT__READABLE;
     if ((slot->flags & TAUT__WRITE_EDGE) && (slot->flags & (TAUT__WANT_WRITE | TAUT__CONNECTING)))
         return 1;
     return (slot->flags & TAUT__READABLE) && !(slot->flags & (TAUT__CONNECTING | TAUT__PAUSED)) &&

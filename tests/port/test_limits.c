@@ -2,7 +2,8 @@
 /*
  * Limits: no descriptors left, 10,000 connections that come and go, no allocation after creation.
  * The malloc family is replaced by one that counts and calls the C library's own; a sanitizer has
- * its own, and those two tests are then skipped.
+ * its own, and those two tests are then skipped. accept4(2) is wrapped by the linker, to count and
+ * to fail as told.
  */
 #include "support.h"
 
@@ -282,6 +283,113 @@ static void test_no_descriptors_and_no_reserve(void **state)
     rig_close(&rig);
 }
 
+/* What the wrapped accept4() does: fails `accept_failures` times on `accept_fd` (-1: on any). */
+static int accept_fd, accept_errno;
+static uint64_t accept_failures, accept_calls;
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    accept_calls++;
+    if (accept_failures == 0 || (accept_fd >= 0 && accept_fd != fd))
+        return __real_accept4(fd, address, size, flags);
+    accept_failures--;
+    errno = accept_errno;
+    return -1;
+}
+
+static void fail_accepts(int fd, int errno_value, uint64_t failures)
+{
+    accept_fd = fd;
+    accept_errno = errno_value;
+    accept_failures = failures;
+    accept_calls = 0;
+}
+
+/* An error that the next call would meet as well: the listener rests, as without descriptors. */
+static void test_accept_errors_that_stay(void **state)
+{
+    static const int errors[] = {EINVAL, ENOTSOCK, EBADF, EPERM, ENOBUFS};
+    uint32_t busy = *(uint32_t *)*state;
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct rig rig;
+        struct taut_port_stats stats;
+        rig_open(&rig, NULL, busy);
+        int client = plain_connect(rig.number);
+        fail_accepts(-1, errors[i], UINT64_MAX);
+        int count = taut_port_poll(rig.port, rig.batch, 64, taut_now_ns() + 250 * TAUT_NS_PER_MS);
+        taut_port_stats(rig.port, &stats);
+        assert_int_equal(count, 0);
+        assert_in_range(accept_calls, 2, 4); /* at once, and every 100 ms */
+        assert_int_equal(stats.accept_pauses, accept_calls);
+        if (!busy)
+            assert_in_range(stats.sleeps, 2, 20);
+        fail_accepts(-1, 0, 0);
+        rig_expect(&rig, TAUT_PORT_ACCEPTED);
+        close(client);
+        rig_close(&rig);
+    }
+}
+
+/* An error of the connection that was taken off the queue: the next one is looked for at once. */
+static void test_accept_errors_that_pass(void **state)
+{
+    static const int errors[] = {ECONNABORTED, EPROTO,       EINTR,  ENETDOWN,   ENOPROTOOPT,
+                                 EHOSTDOWN,    EHOSTUNREACH, ENONET, EOPNOTSUPP, ENETUNREACH};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct rig rig;
+        struct taut_port_stats stats;
+        rig_open(&rig, NULL, *(uint32_t *)*state);
+        int client = plain_connect(rig.number);
+        fail_accepts(-1, errors[i], 5);
+        rig_expect(&rig, TAUT_PORT_ACCEPTED);
+        taut_port_stats(rig.port, &stats);
+        assert_in_range(accept_calls, 6, 7);
+        assert_int_equal(accept_failures, 0);
+        assert_int_equal(stats.accept_pauses, 0);
+        close(client);
+        rig_close(&rig);
+    }
+}
+
+/* While one listener rests, new connections do not wake it up, another listener accepts, and it may
+ * be closed. */
+static void test_only_the_failing_listener_rests(void **state)
+{
+    struct rig rig;
+    struct taut_conn other;
+    struct taut_port_stats stats;
+    rig_open(&rig, NULL, *(uint32_t *)*state);
+    assert_int_equal(taut_port_listen(rig.port, "127.0.0.1", 0, 0, &other, &rig.err), 0);
+    uint16_t number = taut_port_local(rig.port, other);
+    int resting = taut__slot_of(rig.port, rig.listener)->fd, clients[20];
+    int first = plain_connect(rig.number);
+    fail_accepts(resting, EINVAL, UINT64_MAX);
+    rig_quiet(&rig, TAUT_NS_PER_MS);
+    assert_int_equal(accept_calls, 1);
+    uint64_t begin_ns = taut_now_ns();
+    for (int i = 0; i < 20; i += 2) {
+        clients[i] = plain_connect(rig.number);
+        clients[i + 1] = plain_connect(number);
+        rig_expect(&rig, TAUT_PORT_ACCEPTED);
+    }
+    uint64_t periods = (taut_now_ns() - begin_ns) / TAUT__ACCEPT_PAUSE_NS;
+    taut_port_stats(rig.port, &stats);
+    assert_int_equal(stats.accepted, 10);
+    assert_in_range(stats.accept_pauses, 1, 2 + periods);
+    assert_int_equal(taut_port_close(rig.port, rig.listener, 0), 0);
+    rig_quiet(&rig, 2 * TAUT__ACCEPT_PAUSE_NS);
+    taut_port_stats(rig.port, &stats);
+    assert_in_range(stats.accept_pauses, 1, 2 + periods);
+    fail_accepts(-1, 0, 0);
+    close(first);
+    for (int i = 0; i < 20; i++)
+        close(clients[i]);
+    rig_close(&rig);
+}
+
 /* More connects at a time than a listener may accept in one poll, beside other input. */
 static void test_accepts_are_bounded(void **state)
 {
@@ -313,6 +421,9 @@ int main(void)
         ON_BOTH(test_no_descriptors),
         ON_BOTH(test_no_descriptors_and_no_reserve),
         ON_BOTH(test_accepts_are_bounded),
+        ON_BOTH(test_accept_errors_that_stay),
+        ON_BOTH(test_accept_errors_that_pass),
+        ON_BOTH(test_only_the_failing_listener_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
