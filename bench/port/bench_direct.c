@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * bench/port/bench_direct - what a round trip costs by the number of connections of a busy-polling
- * port: the measurement behind TAUT__DIRECT_MAX.
+ * port: the measurement behind TAUT__PORT_DIRECT_MAX.
  *
  *   bench_direct CONNECTIONS [COUNT [one|all [SERVER_CPU CLIENT_CPU]]]
  *

@@ -11,7 +11,8 @@
 
 #include "port/port.h"
 
-void taut__address_from(struct taut__address *address, const struct sockaddr_storage *storage)
+void taut__port_address_from(struct taut__port_address *address,
+                             const struct sockaddr_storage *storage)
 {
     memset(address, 0, sizeof *address);
     address->family = storage->ss_family;
@@ -29,7 +30,8 @@ void taut__address_from(struct taut__address *address, const struct sockaddr_sto
     }
 }
 
-socklen_t taut__address_to(const struct taut__address *address, struct sockaddr_storage *storage)
+socklen_t taut__port_address_to(const struct taut__port_address *address,
+                                struct sockaddr_storage *storage)
 {
     memset(storage, 0, sizeof *storage);
     if (address->family == AF_INET) {
@@ -46,7 +48,8 @@ socklen_t taut__address_to(const struct taut__address *address, struct sockaddr_
     return sizeof in6;
 }
 
-size_t taut__address_format(const struct taut__address *address, char *text, size_t capacity)
+size_t taut__port_address_format(const struct taut__port_address *address, char *text,
+                                 size_t capacity)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     int length;
@@ -63,7 +66,7 @@ size_t taut__address_format(const struct taut__address *address, char *text, siz
 }
 
 /* 1 = it was numeric and is stored. */
-static int parse_numeric(struct taut__address *address, const char *host, uint16_t number)
+static int parse_numeric(struct taut__port_address *address, const char *host, uint16_t number)
 {
     memset(address, 0, sizeof *address);
     address->number = number;
@@ -78,7 +81,7 @@ static int parse_numeric(struct taut__address *address, const char *host, uint16
     return 0;
 }
 
-static int resolve_name(struct taut__address *addresses, const char *host, uint16_t number,
+static int resolve_name(struct taut__port_address *addresses, const char *host, uint16_t number,
                         uint32_t passive, struct taut_err *err)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -92,13 +95,13 @@ static int resolve_name(struct taut__address *addresses, const char *host, uint1
         return taut_err_set(err, TAUT_ENOENT, "can't resolve host \"%s\": %s", host,
                             gai_strerror(failure));
     uint32_t count = 0;
-    for (struct addrinfo *entry = list; entry && count < TAUT__ADDRESSES_MAX;
+    for (struct addrinfo *entry = list; entry && count < TAUT__PORT_ADDRESSES_MAX;
          entry = entry->ai_next) {
         if (entry->ai_family != AF_INET && entry->ai_family != AF_INET6)
             continue;
         struct sockaddr_storage storage = {0};
         memcpy(&storage, entry->ai_addr, entry->ai_addrlen);
-        taut__address_from(&addresses[count], &storage);
+        taut__port_address_from(&addresses[count], &storage);
         addresses[count++].number = number;
     }
     freeaddrinfo(list);
@@ -107,8 +110,8 @@ static int resolve_name(struct taut__address *addresses, const char *host, uint1
     return (int)count;
 }
 
-int taut__address_resolve(struct taut__address *addresses, const char *host, uint16_t number,
-                          uint32_t passive, struct taut_err *err)
+int taut__port_address_resolve(struct taut__port_address *addresses, const char *host,
+                               uint16_t number, uint32_t passive, struct taut_err *err)
 {
     if (passive && (!host || strcmp(host, "*") == 0)) {
         /* "::" takes IPv4 as well where the system is set up so; the other one is the fallback. */

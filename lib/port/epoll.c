@@ -9,7 +9,7 @@
  * Busy-polling a few connections goes straight to recv(2) on each ("direct"). Such a connection is
  * registered only while it connects and once a send has come back short; the others are not, or no
  * longer, so that neither side pays for epoll. What is registered, and listeners, is looked at
- * every TAUT__LOOK_NS.
+ * every TAUT__PORT_LOOK_NS.
  *
  * epoll(7), "Questions and answers" 9: a read that returns less than it was asked for has drained a
  * stream socket. Not so where an end, an error or urgent data is pending: the kernel reports those
@@ -28,16 +28,16 @@
 
 /* --- ready list ------------------------------------------------------------------------------ */
 
-void taut__ready_push(struct taut_port *port, struct taut__slot *slot)
+void taut__port_ready_push(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    if (slot->flags & TAUT__LISTED)
+    struct taut__port_epoll_state *state = port->kind;
+    if (slot->flags & TAUT__PORT_LISTED)
         return;
-    uint32_t index = taut__slot_index(port, slot);
-    slot->flags |= TAUT__LISTED;
-    slot->next = TAUT__NO_SLOT;
+    uint32_t index = taut__port_slot_index(port, slot);
+    slot->flags |= TAUT__PORT_LISTED;
+    slot->next = TAUT__PORT_NO_SLOT;
     slot->previous = state->ready_last;
-    if (state->ready_last == TAUT__NO_SLOT)
+    if (state->ready_last == TAUT__PORT_NO_SLOT)
         state->ready_first = index;
     else
         port->slots[state->ready_last].next = index;
@@ -45,103 +45,104 @@ void taut__ready_push(struct taut_port *port, struct taut__slot *slot)
     state->ready_count++;
 }
 
-void taut__ready_remove(struct taut_port *port, struct taut__slot *slot)
+void taut__port_ready_remove(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    if (!(slot->flags & TAUT__LISTED))
+    struct taut__port_epoll_state *state = port->kind;
+    if (!(slot->flags & TAUT__PORT_LISTED))
         return;
-    if (slot->previous == TAUT__NO_SLOT)
+    if (slot->previous == TAUT__PORT_NO_SLOT)
         state->ready_first = slot->next;
     else
         port->slots[slot->previous].next = slot->next;
-    if (slot->next == TAUT__NO_SLOT)
+    if (slot->next == TAUT__PORT_NO_SLOT)
         state->ready_last = slot->previous;
     else
         port->slots[slot->next].previous = slot->previous;
-    slot->flags &= ~(uint32_t)TAUT__LISTED;
-    slot->next = slot->previous = TAUT__NO_SLOT;
+    slot->flags &= ~(uint32_t)TAUT__PORT_LISTED;
+    slot->next = slot->previous = TAUT__PORT_NO_SLOT;
     TAUT_CHECK(state->ready_count > 0);
     state->ready_count--;
 }
 
 /* --- registration and the direct set ---------------------------------------------------------- */
 
-int taut__epoll_register(struct taut_port *port, struct taut__slot *slot)
+int taut__port_epoll_register(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     struct epoll_event event = {.events = EPOLLET | EPOLLIN, .data.u64 = slot->id};
     /* Room to write is reported along with input at no cost, and alone only after a send that came
      * back short: one registration serves both. */
-    if (!(slot->flags & TAUT__LISTENER))
+    if (!(slot->flags & TAUT__PORT_LISTENER))
         event.events |= EPOLLOUT | EPOLLRDHUP | EPOLLPRI;
     if (epoll_ctl(state->epoll_fd, EPOLL_CTL_ADD, slot->fd, &event) != 0)
         return taut_code_from_errno(errno);
-    slot->flags |= TAUT__REGISTERED;
+    slot->flags |= TAUT__PORT_REGISTERED;
     return 0;
 }
 
-void taut__epoll_unregister(struct taut_port *port, struct taut__slot *slot)
+void taut__port_epoll_unregister(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    if (!(slot->flags & TAUT__REGISTERED))
+    struct taut__port_epoll_state *state = port->kind;
+    if (!(slot->flags & TAUT__PORT_REGISTERED))
         return;
     /* Explicit, because closing is not enough while a child process holds a copy. */
     epoll_ctl(state->epoll_fd, EPOLL_CTL_DEL, slot->fd, NULL);
-    slot->flags &= ~(uint32_t)TAUT__REGISTERED;
+    slot->flags &= ~(uint32_t)TAUT__PORT_REGISTERED;
 }
 
 /* A connection that can't be watched is one that has failed: CLOSED follows. */
-static void watch_or_fail(struct taut_port *port, struct taut__slot *slot)
+static void watch_or_fail(struct taut_port *port, struct taut__port_slot *slot)
 {
-    int code = slot->flags & TAUT__REGISTERED ? 0 : taut__epoll_register(port, slot);
+    int code = slot->flags & TAUT__PORT_REGISTERED ? 0 : taut__port_epoll_register(port, slot);
     if (code)
-        taut__epoll_fail(port, slot, code);
+        taut__port_epoll_fail(port, slot, code);
     else
         /* Edges, those of an end too, may have been passed over while direct. */
-        slot->flags |= TAUT__READABLE | TAUT__READ_OUT;
-    taut__ready_push(port, slot);
+        slot->flags |= TAUT__PORT_READABLE | TAUT__PORT_READ_OUT;
+    taut__port_ready_push(port, slot);
 }
 
 static void leave_direct(struct taut_port *port)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     state->direct = 0;
     for (uint32_t i = 0; i < state->direct_count; i++) {
-        struct taut__slot *slot = &port->slots[state->direct_slots[i]];
-        if (!(slot->flags & TAUT__CONNECTING))
+        struct taut__port_slot *slot = &port->slots[state->direct_slots[i]];
+        if (!(slot->flags & TAUT__PORT_CONNECTING))
             watch_or_fail(port, slot);
     }
     state->direct_count = 0;
 }
 
-static void direct_push(struct taut__epoll *state, uint32_t index)
+static void direct_push(struct taut__port_epoll_state *state, uint32_t index)
 {
-    TAUT_CHECK(state->direct_count < TAUT__DIRECT_MAX);
+    /* 0 is a possible build, in which nothing comes here. */
+    TAUT_CHECK(TAUT__PORT_DIRECT_MAX && state->direct_count + 1 <= TAUT__PORT_DIRECT_MAX);
     state->direct_slots[state->direct_count++] = index;
 }
 
 static void enter_direct(struct taut_port *port)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     state->direct = 1;
     state->direct_count = state->direct_next = 0;
     for (uint32_t i = 0; i < state->streams; i++) {
-        struct taut__slot *slot = &port->slots[state->stream_slots[i]];
-        if (!(slot->flags & (TAUT__CONNECTING | TAUT__WANT_WRITE)))
-            taut__epoll_unregister(port, slot);
+        struct taut__port_slot *slot = &port->slots[state->stream_slots[i]];
+        if (!(slot->flags & (TAUT__PORT_CONNECTING | TAUT__PORT_WANT_WRITE)))
+            taut__port_epoll_unregister(port, slot);
         direct_push(state, state->stream_slots[i]);
     }
 }
 
 /* --- all connections ------------------------------------------------------------------------- */
 
-static void stream_add(struct taut__epoll *state, uint32_t index)
+static void stream_add(struct taut__port_epoll_state *state, uint32_t index)
 {
     state->stream_places[index] = state->streams;
     state->stream_slots[state->streams++] = index;
 }
 
-static void stream_remove(struct taut__epoll *state, uint32_t index)
+static void stream_remove(struct taut__port_epoll_state *state, uint32_t index)
 {
     uint32_t place = state->stream_places[index];
     TAUT_CHECK(place < state->streams && state->stream_slots[place] == index);
@@ -152,66 +153,67 @@ static void stream_remove(struct taut__epoll *state, uint32_t index)
 
 /* --- listeners that rest ---------------------------------------------------------------------- */
 
-void taut__epoll_rest(struct taut_port *port, struct taut__slot *slot)
+void taut__port_epoll_rest(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    TAUT_CHECK((slot->flags & TAUT__LISTENER) && !(slot->flags & (TAUT__LISTED | TAUT__RESTING)));
-    slot->flags |= TAUT__RESTING;
+    struct taut__port_epoll_state *state = port->kind;
+    TAUT_CHECK((slot->flags & TAUT__PORT_LISTENER) &&
+               !(slot->flags & (TAUT__PORT_LISTED | TAUT__PORT_RESTING)));
+    slot->flags |= TAUT__PORT_RESTING;
     slot->next = state->resting_first;
-    state->resting_first = taut__slot_index(port, slot);
-    uint64_t again_ns = taut_now_ns() + TAUT__ACCEPT_PAUSE_NS;
+    state->resting_first = taut__port_slot_index(port, slot);
+    uint64_t again_ns = taut_now_ns() + TAUT__PORT_ACCEPT_PAUSE_NS;
     if (again_ns < state->accept_again_ns)
         state->accept_again_ns = again_ns;
-    taut__count(port, TAUT__ACCEPT_PAUSES, 1);
+    taut__port_count(port, TAUT__PORT_ACCEPT_PAUSES, 1);
 }
 
-static void stop_resting(struct taut_port *port, struct taut__slot *slot)
+static void stop_resting(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    if (!(slot->flags & TAUT__RESTING))
+    struct taut__port_epoll_state *state = port->kind;
+    if (!(slot->flags & TAUT__PORT_RESTING))
         return;
     uint32_t *link = &state->resting_first;
-    while (*link != taut__slot_index(port, slot)) {
-        TAUT_CHECK(*link != TAUT__NO_SLOT);
+    while (*link != taut__port_slot_index(port, slot)) {
+        TAUT_CHECK(*link != TAUT__PORT_NO_SLOT);
         link = &port->slots[*link].next;
     }
     *link = slot->next;
-    slot->flags &= ~(uint32_t)TAUT__RESTING;
-    if (state->resting_first == TAUT__NO_SLOT)
+    slot->flags &= ~(uint32_t)TAUT__PORT_RESTING;
+    if (state->resting_first == TAUT__PORT_NO_SLOT)
         state->accept_again_ns = TAUT_NEVER_NS;
 }
 
 /* --- attach and detach -------------------------------------------------------------------------
  */
 
-static int epoll_attach(struct taut_port *port, struct taut__slot *slot)
+static int epoll_attach(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    uint32_t stream = !(slot->flags & TAUT__LISTENER);
-    if (state->direct && stream && state->direct_count == TAUT__DIRECT_MAX)
+    struct taut__port_epoll_state *state = port->kind;
+    uint32_t stream = !(slot->flags & TAUT__PORT_LISTENER);
+    if (state->direct && stream && state->direct_count == TAUT__PORT_DIRECT_MAX)
         leave_direct(port);
-    if (!state->direct || !stream || (slot->flags & TAUT__CONNECTING)) {
-        int code = taut__epoll_register(port, slot);
+    if (!state->direct || !stream || (slot->flags & TAUT__PORT_CONNECTING)) {
+        int code = taut__port_epoll_register(port, slot);
         if (code)
             return code;
     }
     if (!stream)
         return 0;
-    stream_add(state, taut__slot_index(port, slot));
+    stream_add(state, taut__port_slot_index(port, slot));
     if (state->direct)
-        direct_push(state, taut__slot_index(port, slot));
+        direct_push(state, taut__port_slot_index(port, slot));
     return 0;
 }
 
-static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
+static void epoll_detach(struct taut_port *port, struct taut__port_slot *slot)
 {
-    struct taut__epoll *state = port->kind;
-    taut__ready_remove(port, slot);
-    taut__epoll_unregister(port, slot);
+    struct taut__port_epoll_state *state = port->kind;
+    taut__port_ready_remove(port, slot);
+    taut__port_epoll_unregister(port, slot);
     stop_resting(port, slot);
-    if (slot->flags & TAUT__LISTENER)
+    if (slot->flags & TAUT__PORT_LISTENER)
         return;
-    uint32_t index = taut__slot_index(port, slot);
+    uint32_t index = taut__port_slot_index(port, slot);
     stream_remove(state, index);
     for (uint32_t i = 0; i < state->direct_count; i++) {
         if (state->direct_slots[i] == index) {
@@ -220,15 +222,15 @@ static void epoll_detach(struct taut_port *port, struct taut__slot *slot)
         }
     }
     /* Half the bound, so that a connection that comes and goes does not flip the mode. */
-    if (port->options.busy_poll && !state->direct && state->streams <= TAUT__DIRECT_MAX / 2)
+    if (port->options.busy_poll && !state->direct && state->streams <= TAUT__PORT_DIRECT_MAX / 2)
         enter_direct(port);
 }
 
 /* Edges that came while it was paused were noted and passed over. */
-static void epoll_resume(struct taut_port *port, struct taut__slot *slot)
+static void epoll_resume(struct taut_port *port, struct taut__port_slot *slot)
 {
-    slot->flags |= TAUT__READABLE;
-    taut__ready_push(port, slot);
+    slot->flags |= TAUT__PORT_READABLE;
+    taut__port_ready_push(port, slot);
 }
 
 /* --- start and stop -------------------------------------------------------------------------- */
@@ -241,7 +243,7 @@ static void close_if_open(int fd)
 
 static void epoll_stop(struct taut_port *port)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     close_if_open(state->reserve_fd);
     close_if_open(state->wake_fd);
     close_if_open(state->epoll_fd);
@@ -249,8 +251,8 @@ static void epoll_stop(struct taut_port *port)
 
 static int epoll_start(struct taut_port *port, struct taut_err *err)
 {
-    struct taut__epoll *state = port->kind;
-    state->ready_first = state->ready_last = state->resting_first = TAUT__NO_SLOT;
+    struct taut__port_epoll_state *state = port->kind;
+    state->ready_first = state->ready_last = state->resting_first = TAUT__PORT_NO_SLOT;
     state->accept_again_ns = TAUT_NEVER_NS;
     state->direct = port->options.busy_poll;
     state->stream_slots = (uint32_t *)(void *)(state + 1);
@@ -276,7 +278,7 @@ static int epoll_start(struct taut_port *port, struct taut_err *err)
 
 static void epoll_wake(struct taut_port *port)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     int saved = errno;
     /* acq_rel, pairs with take_wake(): what the caller wrote before is seen by whoever gets WOKEN.
      * Only the call that finds 0 enters the kernel; the others rely on its write. */
@@ -299,7 +301,7 @@ static uint32_t take_wake(struct taut_port *port, struct taut_completion *comple
     completion->kind = TAUT_PORT_WOKEN;
     completion->fd = -1;
     completion->buffer = UINT32_MAX;
-    taut__count(port, TAUT__WAKES, 1);
+    taut__port_count(port, TAUT__PORT_WAKES, 1);
     return 1;
 }
 
@@ -307,45 +309,46 @@ static uint32_t take_wake(struct taut_port *port, struct taut_completion *comple
 
 static void note_event(struct taut_port *port, const struct epoll_event *event)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     struct taut_conn conn = {(uint32_t)event->data.u64};
-    struct taut__slot *slot = taut__slot_of(port, conn);
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
     if (!slot)
         return; /* the wake descriptor */
     uint32_t ends = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-    if (slot->flags & TAUT__CONNECTING) {
+    if (slot->flags & TAUT__PORT_CONNECTING) {
         if (event->events & (EPOLLOUT | ends)) {
-            slot->flags |= TAUT__WRITE_EDGE;
-            taut__ready_push(port, slot);
+            slot->flags |= TAUT__PORT_WRITE_EDGE;
+            taut__port_ready_push(port, slot);
         }
         return;
     }
-    if ((event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) && (slot->flags & TAUT__WANT_WRITE)) {
-        slot->flags |= TAUT__WRITE_EDGE;
-        taut__ready_push(port, slot);
+    if ((event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) &&
+        (slot->flags & TAUT__PORT_WANT_WRITE)) {
+        slot->flags |= TAUT__PORT_WRITE_EDGE;
+        taut__port_ready_push(port, slot);
     }
-    if (state->direct && !(slot->flags & TAUT__LISTENER))
+    if (state->direct && !(slot->flags & TAUT__PORT_LISTENER))
         return; /* read at each turn anyway */
     if (event->events & (EPOLLIN | EPOLLPRI | ends)) {
-        slot->flags |= TAUT__READABLE;
+        slot->flags |= TAUT__PORT_READABLE;
         if (event->events & (EPOLLPRI | ends))
-            slot->flags |= TAUT__READ_OUT;
-        if (!(slot->flags & TAUT__RESTING))
-            taut__ready_push(port, slot);
+            slot->flags |= TAUT__PORT_READ_OUT;
+        if (!(slot->flags & TAUT__PORT_RESTING))
+            taut__port_ready_push(port, slot);
     }
 }
 
 static void note_events(struct taut_port *port, int count)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     for (int i = 0; i < count; i++)
         note_event(port, &state->events[i]);
 }
 
 static void look(struct taut_port *port)
 {
-    struct taut__epoll *state = port->kind;
-    note_events(port, epoll_wait(state->epoll_fd, state->events, TAUT__EVENTS, 0));
+    struct taut__port_epoll_state *state = port->kind;
+    note_events(port, epoll_wait(state->epoll_fd, state->events, TAUT__PORT_EVENTS, 0));
 }
 
 /*
@@ -356,10 +359,10 @@ static void look(struct taut_port *port)
  */
 static void sleep_until(struct taut_port *port, uint64_t now_ns, uint64_t until_ns)
 {
-    struct taut__epoll *state = port->kind;
-    taut__count(port, TAUT__SLEEPS, 1);
+    struct taut__port_epoll_state *state = port->kind;
+    taut__port_count(port, TAUT__PORT_SLEEPS, 1);
     if (until_ns == TAUT_NEVER_NS) {
-        note_events(port, epoll_wait(state->epoll_fd, state->events, TAUT__EVENTS, -1));
+        note_events(port, epoll_wait(state->epoll_fd, state->events, TAUT__PORT_EVENTS, -1));
         return;
     }
     uint64_t wait_ns = until_ns - now_ns;
@@ -369,7 +372,7 @@ static void sleep_until(struct taut_port *port, uint64_t now_ns, uint64_t until_
     if (!state->no_pwait2) {
         struct timespec timeout = {.tv_sec = (time_t)(wait_ns / TAUT_NS_PER_S),
                                    .tv_nsec = (long)(wait_ns % TAUT_NS_PER_S)};
-        count = epoll_pwait2(state->epoll_fd, state->events, TAUT__EVENTS, &timeout, NULL);
+        count = epoll_pwait2(state->epoll_fd, state->events, TAUT__PORT_EVENTS, &timeout, NULL);
         /* ENOSYS before Linux 5.11; EPERM from a sandbox that does not know the call. */
         if (count < 0 && (errno == ENOSYS || errno == EPERM))
             state->no_pwait2 = 1;
@@ -377,7 +380,7 @@ static void sleep_until(struct taut_port *port, uint64_t now_ns, uint64_t until_
     if (state->no_pwait2) {
         uint64_t wait_ms = (wait_ns + TAUT_NS_PER_MS - 1) / TAUT_NS_PER_MS;
         int timeout = wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms;
-        count = epoll_wait(state->epoll_fd, state->events, TAUT__EVENTS, timeout);
+        count = epoll_wait(state->epoll_fd, state->events, TAUT__PORT_EVENTS, timeout);
     }
     note_events(port, count);
 }
@@ -385,22 +388,22 @@ static void sleep_until(struct taut_port *port, uint64_t now_ns, uint64_t until_
 /* Listeners that rest get another chance, all at the time of the first. */
 static void resume_accepting(struct taut_port *port, uint64_t now_ns)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     if (now_ns < state->accept_again_ns)
         return;
     state->accept_again_ns = TAUT_NEVER_NS;
-    while (state->resting_first != TAUT__NO_SLOT) {
-        struct taut__slot *slot = &port->slots[state->resting_first];
+    while (state->resting_first != TAUT__PORT_NO_SLOT) {
+        struct taut__port_slot *slot = &port->slots[state->resting_first];
         state->resting_first = slot->next;
-        slot->flags &= ~(uint32_t)TAUT__RESTING;
-        taut__ready_push(port, slot);
+        slot->flags &= ~(uint32_t)TAUT__PORT_RESTING;
+        taut__port_ready_push(port, slot);
     }
 }
 
 static int poll_blocking(struct taut_port *port, struct taut_completion *completions, uint32_t most,
                          uint64_t deadline_ns)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     uint32_t stuck = 0; /* all that is ready waits for buffers: only an event helps */
     for (;;) {
         uint32_t given = take_wake(port, completions);
@@ -414,7 +417,7 @@ static int poll_blocking(struct taut_port *port, struct taut_completion *complet
             sleep_until(port, now_ns, until_ns);
         if (state->accept_again_ns != TAUT_NEVER_NS)
             resume_accepting(port, taut_now_ns());
-        given = taut__epoll_serve(port, completions, most, given);
+        given = taut__port_epoll_serve(port, completions, most, given);
         if (given)
             return (int)given;
         if (deadline_ns != TAUT_NEVER_NS && taut_now_ns() >= deadline_ns)
@@ -427,16 +430,16 @@ static int poll_blocking(struct taut_port *port, struct taut_completion *complet
 static uint32_t receive_direct(struct taut_port *port, struct taut_completion *completions,
                                uint32_t most, uint32_t given)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     for (uint32_t visits = state->direct_count; visits && given < most; visits--) {
         if (state->direct_next >= state->direct_count)
             state->direct_next = 0;
         if (state->direct_count == 0)
             break;
-        struct taut__slot *slot = &port->slots[state->direct_slots[state->direct_next++]];
-        if (slot->flags & (TAUT__CONNECTING | TAUT__PAUSED))
+        struct taut__port_slot *slot = &port->slots[state->direct_slots[state->direct_next++]];
+        if (slot->flags & (TAUT__PORT_CONNECTING | TAUT__PORT_PAUSED))
             continue;
-        int progress = taut__epoll_receive(port, slot, &completions[given]);
+        int progress = taut__port_epoll_receive(port, slot, &completions[given]);
         if (progress < 0)
             break; /* no buffers */
         given += (uint32_t)progress;
@@ -447,19 +450,19 @@ static uint32_t receive_direct(struct taut_port *port, struct taut_completion *c
 static int poll_busy(struct taut_port *port, struct taut_completion *completions, uint32_t most,
                      uint64_t deadline_ns)
 {
-    struct taut__epoll *state = port->kind;
+    struct taut__port_epoll_state *state = port->kind;
     for (;;) {
         uint32_t given = take_wake(port, completions);
         uint64_t now_ns = taut_now_ns();
         if (state->direct)
             given = receive_direct(port, completions, most, given);
         if (!state->direct || state->direct_count == 0 || now_ns >= state->look_again_ns) {
-            state->look_again_ns = now_ns + TAUT__LOOK_NS;
+            state->look_again_ns = now_ns + TAUT__PORT_LOOK_NS;
             look(port);
             resume_accepting(port, now_ns);
         }
         if (state->ready_count)
-            given = taut__epoll_serve(port, completions, most, given);
+            given = taut__port_epoll_serve(port, completions, most, given);
         if (given)
             return (int)given;
         if (now_ns >= deadline_ns)
@@ -476,7 +479,7 @@ static int epoll_poll(struct taut_port *port, struct taut_completion *completion
 
 const struct taut__port_operations taut__port_epoll = {
     .name = "epoll",
-    .kind_state = sizeof(struct taut__epoll),
+    .kind_state = sizeof(struct taut__port_epoll_state),
     .kind_connection = 2 * sizeof(uint32_t), /* stream_slots, stream_places */
     .start = epoll_start,
     .stop = epoll_stop,
@@ -484,6 +487,6 @@ const struct taut__port_operations taut__port_epoll = {
     .wake = epoll_wake,
     .attach = epoll_attach,
     .detach = epoll_detach,
-    .send = taut__epoll_send,
+    .send = taut__port_epoll_send,
     .resume = epoll_resume,
 };

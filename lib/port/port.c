@@ -21,28 +21,28 @@ static const struct taut__port_operations *const kinds[] = {
 /* --- slots ----------------------------------------------------------------------------------- */
 
 /* The next generation; 0 is left out, so that no handle is 0. */
-static void slot_advance(const struct taut_port *port, struct taut__slot *slot)
+static void slot_advance(const struct taut_port *port, struct taut__port_slot *slot)
 {
     uint32_t last = UINT32_MAX >> port->id_shift;
     slot->generation = slot->generation == last ? 1 : slot->generation + 1;
 }
 
-struct taut__slot *taut__slot_take(struct taut_port *port, int fd, uint32_t flags, uint64_t user,
-                                   const struct taut__address *peer)
+struct taut__port_slot *taut__port_slot_take(struct taut_port *port, int fd, uint32_t flags,
+                                             uint64_t user, const struct taut__port_address *peer)
 {
     uint32_t index = port->free_first;
-    if (index == TAUT__NO_SLOT)
+    if (index == TAUT__PORT_NO_SLOT)
         return NULL;
-    struct taut__slot *slot = &port->slots[index];
+    struct taut__port_slot *slot = &port->slots[index];
     TAUT_CHECK(slot->fd == -1 && slot->id == 0);
     port->free_first = slot->next;
-    if (port->free_first == TAUT__NO_SLOT)
-        port->free_last = TAUT__NO_SLOT;
+    if (port->free_first == TAUT__PORT_NO_SLOT)
+        port->free_last = TAUT__PORT_NO_SLOT;
     slot_advance(port, slot);
     slot->id = slot->generation << port->id_shift | index;
     slot->fd = fd;
     slot->flags = flags;
-    slot->next = slot->previous = TAUT__NO_SLOT;
+    slot->next = slot->previous = TAUT__PORT_NO_SLOT;
     slot->batch = port->batch - 1;
     slot->code = 0;
     slot->user = user;
@@ -51,18 +51,18 @@ struct taut__slot *taut__slot_take(struct taut_port *port, int fd, uint32_t flag
     else
         memset(&slot->peer, 0, sizeof slot->peer);
     port->connections++;
-    taut__count_peak(port, TAUT__CONNECTIONS_PEAK, port->connections);
+    taut__port_count_peak(port, TAUT__PORT_CONNECTIONS_PEAK, port->connections);
     return slot;
 }
 
-void taut__slot_drop(struct taut_port *port, struct taut__slot *slot)
+void taut__port_slot_drop(struct taut_port *port, struct taut__port_slot *slot)
 {
-    uint32_t index = taut__slot_index(port, slot);
+    uint32_t index = taut__port_slot_index(port, slot);
     slot->id = 0;
     slot->fd = -1;
     slot->flags = 0;
-    slot->next = TAUT__NO_SLOT;
-    if (port->free_last == TAUT__NO_SLOT)
+    slot->next = TAUT__PORT_NO_SLOT;
+    if (port->free_last == TAUT__PORT_NO_SLOT)
         port->free_first = index;
     else
         port->slots[port->free_last].next = index;
@@ -70,56 +70,58 @@ void taut__slot_drop(struct taut_port *port, struct taut__slot *slot)
     port->connections--;
 }
 
-void taut__slot_free(struct taut_port *port, struct taut__slot *slot)
+void taut__port_slot_free(struct taut_port *port, struct taut__port_slot *slot)
 {
-    TAUT_CHECK(slot->fd >= 0 && !(slot->flags & TAUT__DYING));
-    if (slot->flags & TAUT__CONNECTING) {
-        struct taut__attempt *attempt = taut__attempt_of(port, slot);
+    TAUT_CHECK(slot->fd >= 0 && !(slot->flags & TAUT__PORT_DYING));
+    if (slot->flags & TAUT__PORT_CONNECTING) {
+        struct taut__port_attempt *attempt = taut__port_attempt_of(port, slot);
         if (attempt)
-            attempt->slot = TAUT__NO_SLOT;
+            attempt->slot = TAUT__PORT_NO_SLOT;
     }
     port->operations->detach(port, slot);
     close(slot->fd);
-    taut__slot_drop(port, slot);
+    taut__port_slot_drop(port, slot);
 }
 
-void taut__slot_dies(struct taut_port *port, struct taut__slot *slot)
+void taut__port_slot_dies(struct taut_port *port, struct taut__port_slot *slot)
 {
-    TAUT_CHECK(!(slot->flags & (TAUT__DYING | TAUT__LISTENER)));
+    TAUT_CHECK(!(slot->flags & (TAUT__PORT_DYING | TAUT__PORT_LISTENER)));
     port->operations->detach(port, slot);
-    slot->flags |= TAUT__DYING;
+    slot->flags |= TAUT__PORT_DYING;
     slot->next = port->dying;
-    port->dying = taut__slot_index(port, slot);
-    taut__count(port, TAUT__CLOSED, 1);
+    port->dying = taut__port_slot_index(port, slot);
+    taut__port_count(port, TAUT__PORT_CLOSED, 1);
 }
 
-void taut__slots_reap(struct taut_port *port)
+void taut__port_slots_reap(struct taut_port *port)
 {
-    while (port->dying != TAUT__NO_SLOT) {
-        struct taut__slot *slot = &port->slots[port->dying];
+    while (port->dying != TAUT__PORT_NO_SLOT) {
+        struct taut__port_slot *slot = &port->slots[port->dying];
         port->dying = slot->next;
         close(slot->fd);
-        taut__slot_drop(port, slot);
+        taut__port_slot_drop(port, slot);
     }
 }
 
-struct taut__attempt *taut__attempt_of(struct taut_port *port, const struct taut__slot *slot)
+struct taut__port_attempt *taut__port_attempt_of(struct taut_port *port,
+                                                 const struct taut__port_slot *slot)
 {
-    uint32_t index = taut__slot_index(port, slot);
-    for (uint32_t i = 0; i < TAUT__ATTEMPTS; i++)
+    uint32_t index = taut__port_slot_index(port, slot);
+    for (uint32_t i = 0; i < TAUT__PORT_ATTEMPTS; i++)
         if (port->attempts[i].slot == index)
             return &port->attempts[i];
     return NULL;
 }
 
-void taut__buffer_borrow(struct taut_port *port, uint32_t buffer)
+void taut__port_buffer_borrow(struct taut_port *port, uint32_t buffer)
 {
     TAUT_CHECK(port->free_buffer_count > 0 &&
                port->free_buffers[port->free_buffer_count - 1] == buffer &&
                !port->borrowed[buffer]);
     port->free_buffer_count--;
     port->borrowed[buffer] = 1;
-    taut__count_peak(port, TAUT__BUFFERS_PEAK, port->options.buffers - port->free_buffer_count);
+    taut__port_count_peak(port, TAUT__PORT_BUFFERS_PEAK,
+                          port->options.buffers - port->free_buffer_count);
 }
 
 /* The rule of one owner, in each call that changes the port. Nobody owns it before the first poll;
@@ -179,7 +181,7 @@ static void port_lay_out(struct taut_port *port, uint8_t *memory, size_t kind_si
 {
     port->kind = memory;
     memory += kind_size;
-    port->slots = (struct taut__slot *)(void *)memory;
+    port->slots = (struct taut__port_slot *)(void *)memory;
     memory += slots_size;
     port->free_buffers = (uint32_t *)(void *)memory;
     memory += list_size;
@@ -194,16 +196,16 @@ static void port_lay_out(struct taut_port *port, uint8_t *memory, size_t kind_si
     port->id_mask = ((uint32_t)1 << port->id_shift) - 1;
     for (uint32_t i = 0; i < count; i++) {
         port->slots[i].fd = -1;
-        port->slots[i].next = i + 1 < count ? i + 1 : TAUT__NO_SLOT;
+        port->slots[i].next = i + 1 < count ? i + 1 : TAUT__PORT_NO_SLOT;
     }
     port->free_first = 0;
     port->free_last = count - 1;
-    port->dying = TAUT__NO_SLOT;
+    port->dying = TAUT__PORT_NO_SLOT;
     for (uint32_t i = 0; i < port->options.buffers; i++)
         port->free_buffers[i] = port->options.buffers - 1 - i;
     port->free_buffer_count = port->options.buffers;
-    for (uint32_t i = 0; i < TAUT__ATTEMPTS; i++)
-        port->attempts[i].slot = TAUT__NO_SLOT;
+    for (uint32_t i = 0; i < TAUT__PORT_ATTEMPTS; i++)
+        port->attempts[i].slot = TAUT__PORT_NO_SLOT;
 }
 
 int taut_port_create(struct taut_port **port_out, const struct taut_port_options *options,
@@ -219,7 +221,7 @@ int taut_port_create(struct taut_port **port_out, const struct taut_port_options
     size_t port_size = (sizeof(struct taut_port) + 127) & ~(size_t)127;
     size_t kind_size =
         align_64(operations->kind_state + effective.connections * operations->kind_connection);
-    size_t slots_size = effective.connections * sizeof(struct taut__slot);
+    size_t slots_size = effective.connections * sizeof(struct taut__port_slot);
     size_t list_size = align_64(effective.buffers * sizeof(uint32_t));
     size_t flags_size = align_64(effective.buffers);
     size_t size =
@@ -234,7 +236,7 @@ int taut_port_create(struct taut_port **port_out, const struct taut_port_options
     port->buffer_stride = (uint32_t)stride;
     port->options = port->requested = effective;
     port_lay_out(port, (uint8_t *)memory + port_size, kind_size, slots_size, list_size, flags_size);
-    code = taut__socket_read_back(&port->options, err);
+    code = taut__port_socket_read_back(&port->options, err);
     if (!code)
         code = operations->start(port, err);
     if (code) {
@@ -249,10 +251,10 @@ void taut_port_destroy(struct taut_port *port)
 {
     if (!port)
         return;
-    taut__slots_reap(port);
+    taut__port_slots_reap(port);
     for (uint32_t i = 0; i < port->options.connections; i++)
         if (port->slots[i].fd >= 0)
-            taut__slot_free(port, &port->slots[i]);
+            taut__port_slot_free(port, &port->slots[i]);
     TAUT_CHECK(port->connections == 0);
     port->operations->stop(port);
     free(port);
@@ -263,16 +265,16 @@ void taut_port_destroy(struct taut_port *port)
 /* Gives `fd` a slot and makes it known to the kind. On failure the descriptor stays the caller's.
  */
 static int slot_open(struct taut_port *port, int fd, uint32_t flags, uint64_t user,
-                     const struct taut__address *peer, struct taut__slot **slot_out,
+                     const struct taut__port_address *peer, struct taut__port_slot **slot_out,
                      struct taut_err *err)
 {
-    struct taut__slot *slot = taut__slot_take(port, fd, flags, user, peer);
+    struct taut__port_slot *slot = taut__port_slot_take(port, fd, flags, user, peer);
     if (!slot)
         return taut_err_set(err, TAUT_ENOSPC, "port: all %u connections are in use",
                             port->options.connections);
     int code = port->operations->attach(port, slot);
     if (code) {
-        taut__slot_drop(port, slot);
+        taut__port_slot_drop(port, slot);
         return taut_err_set(err, code, "port: can't watch a socket: %s", taut_code_text(code));
     }
     *slot_out = slot;
@@ -285,12 +287,12 @@ int taut_port_listen(struct taut_port *port, const char *host, uint16_t port_num
     int fd = -1;
     listener->id = 0;
     check_owner(port);
-    int code = taut__socket_listen(&fd, host, port_number, &port->requested, err);
+    int code = taut__port_socket_listen(&fd, host, port_number, &port->requested, err);
     if (code)
         return code;
-    struct taut__slot *slot = NULL;
-    code =
-        slot_open(port, fd, TAUT__LISTENER | (hand_off ? TAUT__HAND_OFF : 0), 0, NULL, &slot, err);
+    struct taut__port_slot *slot = NULL;
+    code = slot_open(port, fd, TAUT__PORT_LISTENER | (hand_off ? TAUT__PORT_HAND_OFF : 0), 0, NULL,
+                     &slot, err);
     if (code) {
         close(fd);
         return code;
@@ -300,16 +302,16 @@ int taut_port_listen(struct taut_port *port, const char *host, uint16_t port_num
     return 0;
 }
 
-static void keep_attempts(struct taut_port *port, const struct taut__slot *slot,
-                          const struct taut__address *addresses, uint32_t next, uint32_t count)
+static void keep_attempts(struct taut_port *port, const struct taut__port_slot *slot,
+                          const struct taut__port_address *addresses, uint32_t next, uint32_t count)
 {
     if (next >= count)
         return;
-    for (uint32_t i = 0; i < TAUT__ATTEMPTS; i++) {
-        struct taut__attempt *attempt = &port->attempts[i];
-        if (attempt->slot != TAUT__NO_SLOT)
+    for (uint32_t i = 0; i < TAUT__PORT_ATTEMPTS; i++) {
+        struct taut__port_attempt *attempt = &port->attempts[i];
+        if (attempt->slot != TAUT__PORT_NO_SLOT)
             continue;
-        attempt->slot = taut__slot_index(port, slot);
+        attempt->slot = taut__port_slot_index(port, slot);
         attempt->next = next;
         attempt->count = count;
         memcpy(attempt->addresses, addresses, count * sizeof *addresses);
@@ -321,27 +323,27 @@ static void keep_attempts(struct taut_port *port, const struct taut__slot *slot,
 int taut_port_connect(struct taut_port *port, const char *host, uint16_t port_number, uint64_t user,
                       struct taut_conn *conn, struct taut_err *err)
 {
-    struct taut__address addresses[TAUT__ADDRESSES_MAX];
+    struct taut__port_address addresses[TAUT__PORT_ADDRESSES_MAX];
     conn->id = 0;
     check_owner(port);
-    int count = taut__address_resolve(addresses, host, port_number, 0, err);
+    int count = taut__port_address_resolve(addresses, host, port_number, 0, err);
     if (count < 0)
         return count;
     int fd = -1;
     int code = TAUT_ENOENT;
     uint32_t tried = 0;
     while (tried < (uint32_t)count) {
-        code = taut__socket_connect(&fd, &addresses[tried++], &port->requested);
+        code = taut__port_socket_connect(&fd, &addresses[tried++], &port->requested);
         if (!code)
             break;
     }
     if (code) {
         char text[80];
-        taut__address_format(&addresses[tried - 1], text, sizeof text);
+        taut__port_address_format(&addresses[tried - 1], text, sizeof text);
         return taut_err_set(err, code, "can't connect to %s: %s", text, taut_code_text(code));
     }
-    struct taut__slot *slot = NULL;
-    code = slot_open(port, fd, TAUT__CONNECTING, user, &addresses[tried - 1], &slot, err);
+    struct taut__port_slot *slot = NULL;
+    code = slot_open(port, fd, TAUT__PORT_CONNECTING, user, &addresses[tried - 1], &slot, err);
     if (code) {
         close(fd);
         return code;
@@ -363,9 +365,9 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
     check_owner(port);
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_STREAM)
         return taut_err_set(err, TAUT_EINVAL, "descriptor %d is not a stream socket", fd);
-    struct taut__address peer = {0};
+    struct taut__port_address peer = {0};
     if (getpeername(fd, (struct sockaddr *)&storage, &size) == 0) {
-        taut__address_from(&peer, &storage);
+        taut__port_address_from(&peer, &storage);
     } else if (errno == ENOTCONN) {
         /* Either never connected, or reset since it was accepted: then it is taken over, and
          * CLOSED tells the owner, as it would a moment later. A listener is never right. */
@@ -380,12 +382,12 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
     } else {
         return taut_err_set(err, TAUT_EINVAL, "descriptor %d has no peer", fd);
     }
-    int code = taut__socket_nonblocking(fd);
+    int code = taut__port_socket_nonblocking(fd);
     if (!code)
-        code = taut__socket_configure(fd, peer.family, &port->requested);
+        code = taut__port_socket_configure(fd, peer.family, &port->requested);
     if (code)
         return taut_err_set(err, code, "can't set up descriptor %d: %s", fd, taut_code_text(code));
-    struct taut__slot *slot = NULL;
+    struct taut__port_slot *slot = NULL;
     code = slot_open(port, fd, 0, user, &peer, &slot, err);
     if (code)
         return code;
@@ -396,13 +398,13 @@ int taut_port_adopt(struct taut_port *port, int fd, uint64_t user, struct taut_c
 
 int taut_port_live(const struct taut_port *port, struct taut_conn conn)
 {
-    return taut__slot_of(port, conn) != NULL;
+    return taut__port_slot_of(port, conn) != NULL;
 }
 
 int taut_port_set_user(struct taut_port *port, struct taut_conn conn, uint64_t user)
 {
     check_owner(port);
-    struct taut__slot *slot = taut__slot_of(port, conn);
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
     if (!slot)
         return TAUT_ENOENT;
     slot->user = user;
@@ -411,35 +413,35 @@ int taut_port_set_user(struct taut_port *port, struct taut_conn conn, uint64_t u
 
 uint16_t taut_port_local(const struct taut_port *port, struct taut_conn conn)
 {
-    const struct taut__slot *slot = taut__slot_of(port, conn);
+    const struct taut__port_slot *slot = taut__port_slot_of(port, conn);
     struct sockaddr_storage storage = {0};
     socklen_t size = sizeof storage;
     if (!slot || getsockname(slot->fd, (struct sockaddr *)&storage, &size) != 0)
         return 0;
-    struct taut__address address;
-    taut__address_from(&address, &storage);
+    struct taut__port_address address;
+    taut__port_address_from(&address, &storage);
     return address.number;
 }
 
 size_t taut_port_peer(const struct taut_port *port, struct taut_conn conn, char *text,
                       size_t capacity)
 {
-    const struct taut__slot *slot = taut__slot_of(port, conn);
+    const struct taut__port_slot *slot = taut__port_slot_of(port, conn);
     if (capacity)
         text[0] = 0;
-    if (!slot || (slot->flags & TAUT__LISTENER))
+    if (!slot || (slot->flags & TAUT__PORT_LISTENER))
         return 0;
-    return taut__address_format(&slot->peer, text, capacity);
+    return taut__port_address_format(&slot->peer, text, capacity);
 }
 
 int64_t taut_port_send(struct taut_port *port, struct taut_conn conn, const void *data,
                        size_t length)
 {
     check_owner(port);
-    struct taut__slot *slot = taut__slot_of(port, conn);
-    if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
+    if (!slot || (slot->flags & (TAUT__PORT_DYING | TAUT__PORT_LISTENER)))
         return TAUT_ENOENT;
-    if (slot->flags & TAUT__SHUT)
+    if (slot->flags & TAUT__PORT_SHUT)
         return TAUT_ESTATE;
     if (slot->code)
         return slot->code;
@@ -448,23 +450,23 @@ int64_t taut_port_send(struct taut_port *port, struct taut_conn conn, const void
     int64_t taken = port->operations->send(port, slot, data, length);
     if (taken < 0)
         return taken;
-    taut__count(port, TAUT__SENDS, 1);
-    taut__count(port, TAUT__SEND_BYTES, (uint64_t)taken);
+    taut__port_count(port, TAUT__PORT_SENDS, 1);
+    taut__port_count(port, TAUT__PORT_SEND_BYTES, (uint64_t)taken);
     if ((uint64_t)taken < length)
-        taut__count(port, TAUT__SENDS_SHORT, 1);
+        taut__port_count(port, TAUT__PORT_SENDS_SHORT, 1);
     return taken;
 }
 
 int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paused)
 {
     check_owner(port);
-    struct taut__slot *slot = taut__slot_of(port, conn);
-    if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
+    if (!slot || (slot->flags & (TAUT__PORT_DYING | TAUT__PORT_LISTENER)))
         return TAUT_ENOENT;
     if (paused) {
-        slot->flags |= TAUT__PAUSED;
-    } else if (slot->flags & TAUT__PAUSED) {
-        slot->flags &= ~(uint32_t)TAUT__PAUSED;
+        slot->flags |= TAUT__PORT_PAUSED;
+    } else if (slot->flags & TAUT__PORT_PAUSED) {
+        slot->flags &= ~(uint32_t)TAUT__PORT_PAUSED;
         port->operations->resume(port, slot);
     }
     return 0;
@@ -473,13 +475,13 @@ int taut_port_pause(struct taut_port *port, struct taut_conn conn, uint32_t paus
 int taut_port_shutdown(struct taut_port *port, struct taut_conn conn)
 {
     check_owner(port);
-    struct taut__slot *slot = taut__slot_of(port, conn);
-    if (!slot || (slot->flags & (TAUT__DYING | TAUT__LISTENER)))
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
+    if (!slot || (slot->flags & (TAUT__PORT_DYING | TAUT__PORT_LISTENER)))
         return TAUT_ENOENT;
-    if (slot->flags & TAUT__CONNECTING)
+    if (slot->flags & TAUT__PORT_CONNECTING)
         return TAUT_ESTATE;
-    slot->flags |= TAUT__SHUT;
-    slot->flags &= ~(uint32_t)TAUT__WANT_WRITE;
+    slot->flags |= TAUT__PORT_SHUT;
+    slot->flags &= ~(uint32_t)TAUT__PORT_WANT_WRITE;
     /* Fails only where the connection has failed: CLOSED says so. */
     (void)shutdown(slot->fd, SHUT_WR);
     return 0;
@@ -488,18 +490,18 @@ int taut_port_shutdown(struct taut_port *port, struct taut_conn conn)
 int taut_port_close(struct taut_port *port, struct taut_conn conn, uint32_t reset)
 {
     check_owner(port);
-    struct taut__slot *slot = taut__slot_of(port, conn);
+    struct taut__port_slot *slot = taut__port_slot_of(port, conn);
     if (!slot)
         return TAUT_ENOENT;
-    if (slot->flags & TAUT__DYING) {
+    if (slot->flags & TAUT__PORT_DYING) {
         slot->id = 0; /* it dies at the next poll anyway; a CLOSED still unread is now stale */
         return 0;
     }
     if (reset)
-        taut__socket_reset_on_close(slot->fd);
-    if (!(slot->flags & TAUT__LISTENER))
-        taut__count(port, TAUT__CLOSED, 1);
-    taut__slot_free(port, slot);
+        taut__port_socket_reset_on_close(slot->fd);
+    if (!(slot->flags & TAUT__PORT_LISTENER))
+        taut__port_count(port, TAUT__PORT_CLOSED, 1);
+    taut__port_slot_free(port, slot);
     return 0;
 }
 
@@ -515,13 +517,13 @@ int taut_port_poll(struct taut_port *port, struct taut_completion *completions, 
         port->owner = pthread_self();
         port->owner_known = 1;
     }
-    taut__slots_reap(port);
+    taut__port_slots_reap(port);
     port->batch++;
-    taut__count(port, TAUT__POLLS, 1);
+    taut__port_count(port, TAUT__PORT_POLLS, 1);
     int given =
         port->operations->poll(port, completions, most > INT32_MAX ? INT32_MAX : most, deadline_ns);
     if (given == 0)
-        taut__count(port, TAUT__POLLS_EMPTY, 1);
+        taut__port_count(port, TAUT__PORT_POLLS_EMPTY, 1);
     return given;
 }
 
@@ -540,8 +542,8 @@ void taut_port_wake(struct taut_port *port)
 
 void taut_port_stats(const struct taut_port *port, struct taut_port_stats *stats)
 {
-    uint64_t values[TAUT__COUNTERS];
-    for (uint32_t i = 0; i < TAUT__COUNTERS; i++)
+    uint64_t values[TAUT__PORT_COUNTERS];
+    for (uint32_t i = 0; i < TAUT__PORT_COUNTERS; i++)
         values[i] = atomic_load_explicit(&port->counters[i], memory_order_relaxed);
     memcpy(stats, values, sizeof *stats);
 }

@@ -18,7 +18,7 @@ static int set_number(int fd, int level, int name, uint32_t value)
                                                                     : taut_code_from_errno(errno);
 }
 
-int taut__socket_configure(int fd, uint32_t family, const struct taut_port_options *options)
+int taut__port_socket_configure(int fd, uint32_t family, const struct taut_port_options *options)
 {
     int code = 0;
     if (options->send_buffer_bytes)
@@ -30,7 +30,7 @@ int taut__socket_configure(int fd, uint32_t family, const struct taut_port_optio
     return code;
 }
 
-int taut__socket_nonblocking(int fd)
+int taut__port_socket_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) ||
@@ -47,7 +47,7 @@ static uint32_t read_number(int fd, int name)
                                                                                : 0;
 }
 
-int taut__socket_read_back(struct taut_port_options *options, struct taut_err *err)
+int taut__port_socket_read_back(struct taut_port_options *options, struct taut_err *err)
 {
     if (!options->send_buffer_bytes && !options->receive_buffer_bytes)
         return 0;
@@ -55,7 +55,7 @@ int taut__socket_read_back(struct taut_port_options *options, struct taut_err *e
     if (fd < 0)
         return taut_err_set(err, taut_code_from_errno(errno), "can't make a socket: %s",
                             taut_code_text(taut_code_from_errno(errno)));
-    int code = taut__socket_configure(fd, AF_INET, options);
+    int code = taut__port_socket_configure(fd, AF_INET, options);
     if (code) {
         taut_err_set(err, code, "socket buffers of %u and %u bytes are refused",
                      options->send_buffer_bytes, options->receive_buffer_bytes);
@@ -69,17 +69,17 @@ int taut__socket_read_back(struct taut_port_options *options, struct taut_err *e
     return code;
 }
 
-static int listen_at(int *fd_out, const struct taut__address *address,
+static int listen_at(int *fd_out, const struct taut__port_address *address,
                      const struct taut_port_options *options)
 {
     struct sockaddr_storage storage;
-    socklen_t size = taut__address_to(address, &storage);
+    socklen_t size = taut__port_address_to(address, &storage);
     int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return errno;
     /* Linux hands these options on to accepted sockets, so that an accept is one system call. */
     if (set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
-        taut__socket_configure(fd, address->family, options) ||
+        taut__port_socket_configure(fd, address->family, options) ||
         bind(fd, (struct sockaddr *)&storage, size) != 0 || listen(fd, SOMAXCONN) != 0) {
         int failure = errno;
         close(fd);
@@ -89,11 +89,11 @@ static int listen_at(int *fd_out, const struct taut__address *address,
     return 0;
 }
 
-int taut__socket_listen(int *fd, const char *host, uint16_t number,
-                        const struct taut_port_options *options, struct taut_err *err)
+int taut__port_socket_listen(int *fd, const char *host, uint16_t number,
+                             const struct taut_port_options *options, struct taut_err *err)
 {
-    struct taut__address addresses[TAUT__ADDRESSES_MAX];
-    int count = taut__address_resolve(addresses, host, number, 1, err);
+    struct taut__port_address addresses[TAUT__PORT_ADDRESSES_MAX];
+    int count = taut__port_address_resolve(addresses, host, number, 1, err);
     if (count < 0)
         return count;
     int failure = 0;
@@ -111,7 +111,7 @@ int taut__socket_listen(int *fd, const char *host, uint16_t number,
             break;
     }
     char text[80];
-    taut__address_format(&addresses[failed], text, sizeof text);
+    taut__port_address_format(&addresses[failed], text, sizeof text);
     switch (failure) {
     case EADDRINUSE:
         return taut_err_set(err, TAUT_EADDRINUSE,
@@ -130,15 +130,15 @@ int taut__socket_listen(int *fd, const char *host, uint16_t number,
     }
 }
 
-int taut__socket_connect(int *fd_out, const struct taut__address *address,
-                         const struct taut_port_options *options)
+int taut__port_socket_connect(int *fd_out, const struct taut__port_address *address,
+                              const struct taut_port_options *options)
 {
     struct sockaddr_storage storage;
-    socklen_t size = taut__address_to(address, &storage);
+    socklen_t size = taut__port_address_to(address, &storage);
     int fd = socket(address->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return taut_code_from_errno(errno);
-    int code = taut__socket_configure(fd, address->family, options);
+    int code = taut__port_socket_configure(fd, address->family, options);
     if (!code && connect(fd, (struct sockaddr *)&storage, size) != 0 && errno != EINPROGRESS &&
         errno != EINTR)
         code = taut_code_from_errno(errno);
@@ -150,7 +150,7 @@ int taut__socket_connect(int *fd_out, const struct taut__address *address,
     return 0;
 }
 
-int taut__socket_error(int fd)
+int taut__port_socket_error(int fd)
 {
     int failure = 0;
     socklen_t size = sizeof failure;
@@ -159,7 +159,7 @@ int taut__socket_error(int fd)
     return failure ? taut_code_from_errno(failure) : 0;
 }
 
-void taut__socket_reset_on_close(int fd)
+void taut__port_socket_reset_on_close(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);

@@ -265,7 +265,7 @@ static void test_no_descriptors_and_no_reserve(void **state)
     struct taut_port_stats stats;
     rig_open(&rig, NULL, busy);
     int client = plain_connect(rig.number);
-    struct taut__epoll *epoll = rig.port->kind;
+    struct taut__port_epoll_state *epoll = rig.port->kind;
     int reserve = epoll->reserve_fd;
     epoll->reserve_fd = -1;
     struct rlimit old = limit_descriptors(0);
@@ -364,7 +364,7 @@ static void test_only_the_failing_listener_rests(void **state)
     rig_open(&rig, NULL, *(uint32_t *)*state);
     assert_int_equal(taut_port_listen(rig.port, "127.0.0.1", 0, 0, &other, &rig.err), 0);
     uint16_t number = taut_port_local(rig.port, other);
-    int resting = taut__slot_of(rig.port, rig.listener)->fd, clients[20];
+    int resting = taut__port_slot_of(rig.port, rig.listener)->fd, clients[20];
     int first = plain_connect(rig.number);
     fail_accepts(resting, EINVAL, UINT64_MAX);
     rig_quiet(&rig, TAUT_NS_PER_MS);
@@ -375,12 +375,12 @@ static void test_only_the_failing_listener_rests(void **state)
         clients[i + 1] = plain_connect(number);
         rig_expect(&rig, TAUT_PORT_ACCEPTED);
     }
-    uint64_t periods = (taut_now_ns() - begin_ns) / TAUT__ACCEPT_PAUSE_NS;
+    uint64_t periods = (taut_now_ns() - begin_ns) / TAUT__PORT_ACCEPT_PAUSE_NS;
     taut_port_stats(rig.port, &stats);
     assert_int_equal(stats.accepted, 10);
     assert_in_range(stats.accept_pauses, 1, 2 + periods);
     assert_int_equal(taut_port_close(rig.port, rig.listener, 0), 0);
-    rig_quiet(&rig, 2 * TAUT__ACCEPT_PAUSE_NS);
+    rig_quiet(&rig, 2 * TAUT__PORT_ACCEPT_PAUSE_NS);
     taut_port_stats(rig.port, &stats);
     assert_in_range(stats.accept_pauses, 1, 2 + periods);
     fail_accepts(-1, 0, 0);
@@ -402,7 +402,7 @@ static void test_accepts_are_bounded(void **state)
     uint32_t accepted = 0;
     while (accepted < CLIENTS) {
         int count = taut_port_poll(rig.port, rig.batch, 64, taut_now_ns() + PATIENCE_NS);
-        assert_in_range(count, 1, TAUT__ACCEPTS_MAX);
+        assert_in_range(count, 1, TAUT__PORT_ACCEPTS_MAX);
         for (int i = 0; i < count; i++)
             assert_int_equal(rig.batch[i].kind, TAUT_PORT_ACCEPTED);
         accepted += (uint32_t)count;

@@ -19,7 +19,7 @@ static void test_deadlines(void **state)
     struct taut_port_stats stats;
     rig_open(&rig, NULL, busy);
     for (uint32_t without_pwait2 = 0; without_pwait2 < 2; without_pwait2++) {
-        ((struct taut__epoll *)rig.port->kind)->no_pwait2 = (int)without_pwait2;
+        ((struct taut__port_epoll_state *)rig.port->kind)->no_pwait2 = (int)without_pwait2;
         static const uint64_t waits_ns[] = {0, 1, 999, 300000, 1000001, 2345678, 25000000};
         for (size_t i = 0; i < sizeof waits_ns / sizeof *waits_ns; i++)
             rig_quiet(&rig, waits_ns[i]); /* asserts the deadline */
