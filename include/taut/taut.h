@@ -13,6 +13,7 @@
 #include <taut/scan.h>
 #include <taut/session.h>
 #include <taut/topology.h>
+#include <taut/wait.h>
 
 #ifdef __cplusplus
 extern "C" {
