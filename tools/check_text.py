@@ -18,7 +18,7 @@ import tree  # noqa: E402
 
 SOURCES = (".c", ".h", ".cpp", ".py", ".sh")
 NOTE_LINES, MOST_LINES = 600, 900
-TEXT = SOURCES + (".md", ".scd", ".txt", ".build", ".yml", ".json", ".cfg", ".conf", ".dict")
+TEXT = SOURCES + (".md", ".scd", ".mutant", ".pml", ".txt", ".build", ".yml", ".json", ".cfg", ".conf", ".dict")
 # Written in pieces, so that this file does not contain what it forbids.
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 MACHINE = re.compile(r"(?<![\w.$}])/(?:home|root|Users|work|tmp/brief|mnt/c)/[\w.-]+")

@@ -9,6 +9,7 @@ A NAME is a test's name, a suite, or a pattern (`fix/*`). What is counted are te
 program's own closing lines tell them (cmocka, Python's unittest), and the program itself else; a
 program that failed, crashed or ran into its time limit counts as at least one failure, whatever
 its cases say. --sum adds up the closing lines that end each FILE; a file without one is a failure.
+Below it there may be the line that ends `./x mutants`.
 """
 import argparse
 import fnmatch
@@ -20,6 +21,7 @@ import subprocess
 import sys
 
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
+MUTANTS = re.compile(r"^\d+ killed, \d+ survived(?:, \d+ errors)?$")
 CMOCKA = re.compile(r"^\[  (PASSED |FAILED |SKIPPED) \] (?:[^:]*: )?(\d+) test\(s\)", re.M)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in ", re.M)
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$", re.M)
@@ -158,8 +160,10 @@ def add_up(paths):
     totals = [0, 0, 0]
     for path in paths:
         with open(path, encoding="utf-8", errors="replace") as text:
-            lines = text.read().split("\n")
-        last = CLOSING.match(([""] + [line for line in lines if line])[-1])
+            lines = [""] + [line for line in text.read().split("\n") if line]
+        if MUTANTS.match(lines[-1]):
+            lines.pop()
+        last = CLOSING.match(lines[-1])
         numbers = [int(group) for group in last.groups()] if last else [0, 1, 0]
         totals = [a + b for a, b in zip(totals, numbers)]
     print("%d passed, %d failed, %d skipped" % tuple(totals))

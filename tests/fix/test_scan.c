@@ -242,6 +242,7 @@ static void data_fields(void **unused)
         {"35=n|43109=3|42684=a|b|58=x|", "a\001b"},
         {"35=n|95=2|96=abc|58=x|", NULL},
         {"35=n|95=4|96=abc|58=x|", NULL},
+        {"35=n|95=10|96=abc|", NULL}, /* up to the SOH that ends the trailer */
         {"35=n|95=500|96=x|58=x|", NULL},
         {"35=n|95=5000000|96=x|58=x|", NULL},
         {"35=n|95=4294967295|96=x|58=x|", NULL},

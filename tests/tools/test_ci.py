@@ -41,16 +41,16 @@ class Ci(TreeTest):
     def test_within_the_budget(self):
         code, lines = self.run_ci()
         self.assertEqual(code, 0, lines)
-        self.assertEqual(lines[-1], "9 passed, 0 failed, 4 skipped")
+        self.assertEqual(lines[-1], "11 passed, 0 failed, 5 skipped")
         self.assertRegex(lines[-2], r"^total +\d+ s$")
         self.assertFalse([line for line in lines if "warning" in line])
-        for stage in ("lint", "test", "sanitize", "fuzz", "clean-tree"):
+        for stage in ("lint", "test", "sanitize", "mutants", "fuzz", "clean-tree"):
             self.assertEqual(len([line for line in lines if line.startswith(stage + " ")]), 1, stage)
 
     def test_above_the_budget_is_a_warning(self):
         code, lines = self.run_ci(1300)
         self.assertEqual(code, 0, lines)
-        self.assertEqual(lines[-1], "7 passed, 0 failed, 3 skipped")  # no time for fuzz
+        self.assertEqual(lines[-1], "9 passed, 0 failed, 4 skipped")  # no time for fuzz
         self.assertRegex(lines[-2], r"^warning: total 13\d\d s is above the budget of 1200 s")
         self.assertRegex(lines[-3], r"^total +13\d\d s$")
 
@@ -61,7 +61,7 @@ class Ci(TreeTest):
                         self.root, "commit", "-q", "-a", "-m", "fails"], check=True)
         code, lines = self.run_ci()
         self.assertEqual(code, 1)
-        self.assertEqual(lines[-1], "8 passed, 1 failed, 3 skipped")
+        self.assertEqual(lines[-1], "10 passed, 1 failed, 4 skipped")
         self.assertTrue([line for line in lines if line.startswith("test ") and "FAILED" in line])
 
     def test_a_stage_that_leaves_files_behind(self):

@@ -87,6 +87,13 @@ class Sum(TreeTest):
                          (1, "1 passed, 1 failed, 0 skipped\n"))
         self.assertEqual(self.total(""), (1, "0 passed, 1 failed, 0 skipped\n"))
 
+    def test_line_of_the_mutants_may_follow(self):
+        self.assertEqual(self.total("4 passed, 0 failed, 0 skipped\n4 killed, 0 survived\n"),
+                         (0, "4 passed, 0 failed, 0 skipped\n"))
+        self.assertEqual(self.total("4 passed, 3 failed, 0 skipped\n4 killed, 1 survived, 2 errors\n"),
+                         (1, "4 passed, 3 failed, 0 skipped\n"))
+        self.assertEqual(self.total("4 killed, 0 survived\n"), (1, "0 passed, 1 failed, 0 skipped\n"))
+
     def test_no_test_at_all_is_no_success(self):
         self.assertEqual(self.total("0 passed, 0 failed, 3 skipped\n")[0], 1)
 
