@@ -90,7 +90,8 @@ struct taut_frame {
  *
  * A message may have any BeginString, but what is dropped is searched for "8=FIX", since "8=" is in
  * every "58=": from its second byte on after a bad 8= or 9=, from the body's first byte on after a
- * bad trailer.
+ * bad trailer. Where all that is there is dropped, the next byte that comes is a front again: then
+ * any "8=" begins a message, and which of them do depends on how garbage was cut.
  */
 TAUT_API enum taut_frame_result taut_frame_next(const uint8_t *data, size_t size,
                                                 uint32_t max_message, uint32_t resync,
