@@ -15,7 +15,7 @@
  *     }
  *
  * A wait has three phases, each bounded by a *duration*: **spin** (CPU pauses; the clock is looked
- * at every few hundred nanoseconds), **yield** (sched_yield(2); clock and cost of every one) and
+ * at every few hundred nanoseconds), **yield** (clock and cost of every one) and
  * **park** (futex(2) with the absolute deadline). A yield or a pause between two looks at the clock
  * that took more than 50 us proves that somebody else wants this CPU, and ends spinning and
  * yielding; no yield begins when the time left is below what one has cost of late. So a wait is
