@@ -76,9 +76,9 @@ int no_connections(const struct taut_gateway_stats *stats, uint64_t unused)
     return stats->connections == 0;
 }
 
-int has_accepted(const struct taut_gateway_stats *stats, uint64_t wanted)
+int all_closed(const struct taut_gateway_stats *stats, uint64_t accepted)
 {
-    return stats->accepted >= wanted;
+    return stats->accepted == accepted && stats->closed == accepted && stats->connections == 0;
 }
 
 static void connect_with(struct peer *peer, const struct taut_gateway *gateway, const char *sender,

@@ -43,7 +43,8 @@ int wait_until(const struct taut_gateway *gateway,
                int (*condition)(const struct taut_gateway_stats *stats, uint64_t argument),
                uint64_t argument);
 int no_connections(const struct taut_gateway_stats *stats, uint64_t unused);
-int has_accepted(const struct taut_gateway_stats *stats, uint64_t wanted);
+/* So many have come, and all of them have gone. Their descriptors may be open for a moment yet. */
+int all_closed(const struct taut_gateway_stats *stats, uint64_t accepted);
 
 void peer_connect(struct peer *peer, const struct taut_gateway *gateway, const char *sender);
 /* The same, with a small receive buffer. */
