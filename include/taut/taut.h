@@ -7,6 +7,7 @@
 #include <taut/encode.h>
 #include <taut/err.h>
 #include <taut/gateway.h>
+#include <taut/lock.h>
 #include <taut/log.h>
 #include <taut/number.h>
 #include <taut/port.h>

@@ -18,10 +18,11 @@
 
 #define LOCK_MAGIC 0x6c6f636bu
 
-#define LOCK_HELD        1u
-#define LOCK_WAITERS     2u
-#define LOCK_HEAD_ASLEEP 4u /* only while HELD: the release that follows wakes the oldest waiter   \
-                             */
+#define LOCK_HELD    1u
+#define LOCK_WAITERS 2u
+#define LOCK_HEAD_ASLEEP                                                                           \
+    4u /* only while HELD: the release that follows wakes the oldest waiter                        \
+        */
 #define LOCK_BYPASS_SHIFT 8
 #define LOCK_BYPASS_ONE   (1u << LOCK_BYPASS_SHIFT)
 #define LOCK_BYPASS_MOST  (UINT32_MAX >> LOCK_BYPASS_SHIFT)
@@ -31,8 +32,9 @@
 #define LOCK_WAKE 1u /* it is the oldest waiter, and the lock was released */
 #define LOCK_LOOK 2u /* test the reason */
 
-#define LOCK_OR_SLICE_NS (200 * TAUT_NS_PER_US) /* the longest sleep of who has a reason to test   \
-                                                 */
+#define LOCK_OR_SLICE_NS                                                                           \
+    (200 * TAUT_NS_PER_US) /* the longest sleep of who has a reason to test                        \
+                            */
 
 /* A waiter, on its own stack while it is in the queue. */
 struct taut__lock_node {
@@ -69,9 +71,6 @@ static inline void taut__lock_add(_Atomic uint64_t *counter, uint64_t count)
     if (count)
         atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
-
-/* Whether the word and the clock allow to overtake the oldest waiter. The word has WAITERS. */
-int taut__lock_may_barge(const struct taut_lock *lock, uint32_t word);
 
 /* Sets HELD if the word allows a newcomer to. *word is the one it was set in. */
 int taut__lock_take_new(struct taut_lock *lock, uint32_t *word);

@@ -10,26 +10,20 @@
  * - WAITERS is set if and only if the queue is not empty.
  * - bypass_base + the bypasses in the word = all bypasses since the lock was made. A node remembers
  *   that sum when it queues, so the difference is how often it was overtaken itself, also while it
- *   was not the oldest. On promotion that difference becomes the word's: a waiter that was overtaken
- *   as often as allowed is the next that gets the lock. No other state keeps the lock for anybody.
- * - The oldest waiter is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is set only while
- *   HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
+ *   was not the oldest. On promotion that difference becomes the word's: a waiter that was
+ * overtaken as often as allowed is the next that gets the lock. No other state keeps the lock for
+ * anybody.
+ * - The oldest waiter is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is set only
+ * while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
  */
 #include "base/check.h"
 #include "base/futex.h"
-#include "base/process.h"
 #include "wait/lock_internal.h"
+#include "wait/spin.h"
 
-#define GUARD_SPIN_NS 1500 /* a few times what the guard is held; less than a sleep and a wake-up */
-
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#endif
-}
+#define GUARD_SPIN_NS                                                                              \
+    1500 /* a few times what the guard is held; less than a sleep and a wake-up                    \
+          */
 
 static int guard_try(struct taut_lock *lock)
 {
@@ -47,7 +41,7 @@ static void guard_enter(struct taut_lock *lock)
     if (lock->guard_spins) {
         uint64_t until_ns = taut_now_ns() + GUARD_SPIN_NS;
         do {
-            pause_cpu();
+            taut__cpu_pause();
             if (guard_try(lock))
                 return;
         } while (taut_now_ns() < until_ns);
@@ -76,20 +70,29 @@ static uint64_t bypasses(const struct taut_lock *lock, uint32_t word)
     return lock->bypass_base + (word >> LOCK_BYPASS_SHIFT);
 }
 
-/* --- taking ------------------------------------------------------------------------------------ */
+/* --- taking ------------------------------------------------------------------------------------
+ */
 
-int taut__lock_may_barge(const struct taut_lock *lock, uint32_t word)
+/* Whether the lock is kept for an oldest waiter that came at since_ns and was bypassed as often as
+ * the word says. */
+static int is_kept(const struct taut_lock *lock, uint32_t word, uint64_t since_ns)
 {
     if (word >> LOCK_BYPASS_SHIFT >= lock->bypass_bound)
-        return 0;
-    if (lock->wait_max_ns == TAUT_NEVER_NS)
         return 1;
-    /* Stored before the word that the caller has seen. Should the oldest waiter have changed since and
-     * the word come to the same value, the compare and swap lets one pass by the time of another: the
-     * bound by count holds all the same. */
-    uint64_t since_ns = atomic_load_explicit(&lock->head_since_ns, memory_order_relaxed);
+    if (lock->wait_max_ns == TAUT_NEVER_NS)
+        return 0;
     uint64_t now_ns = taut_now_ns();
-    return now_ns < since_ns || now_ns - since_ns < lock->wait_max_ns;
+    return now_ns >= since_ns && now_ns - since_ns >= lock->wait_max_ns;
+}
+
+/* For a word with WAITERS. */
+static int may_barge(const struct taut_lock *lock, uint32_t word)
+{
+    /* Stored before the word that the caller has seen. Should the oldest waiter have changed since
+     * and the word come to the same value, the compare and swap lets one pass by the time of
+     * another: the bound by count holds all the same. */
+    uint64_t since_ns = atomic_load_explicit(&lock->head_since_ns, memory_order_relaxed);
+    return !is_kept(lock, word, since_ns);
 }
 
 int taut__lock_take_new(struct taut_lock *lock, uint32_t *word)
@@ -100,7 +103,7 @@ int taut__lock_take_new(struct taut_lock *lock, uint32_t *word)
     while (!(seen & LOCK_HELD)) {
         uint32_t taken = seen | LOCK_HELD;
         if (seen & LOCK_WAITERS) {
-            if (!taut__lock_may_barge(lock, seen))
+            if (!may_barge(lock, seen))
                 return 0;
             taken = taut__lock_bypassed(taken);
         }
@@ -119,9 +122,9 @@ int taut__lock_take_head(struct taut_lock *lock, uint32_t *word)
     uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
     while (!(seen & LOCK_HELD)) {
         /* Pairs with the release in taut_lock_release(). */
-        if (atomic_compare_exchange_weak_explicit(
-                &lock->word, &seen, (seen | LOCK_HELD) & ~LOCK_HEAD_ASLEEP, memory_order_acquire,
-                memory_order_relaxed)) {
+        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen,
+                                                  (seen | LOCK_HELD) & ~LOCK_HEAD_ASLEEP,
+                                                  memory_order_acquire, memory_order_relaxed)) {
             *word = seen;
             return 1;
         }
@@ -129,7 +132,8 @@ int taut__lock_take_head(struct taut_lock *lock, uint32_t *word)
     return 0;
 }
 
-/* --- coming ------------------------------------------------------------------------------------ */
+/* --- coming ------------------------------------------------------------------------------------
+ */
 
 /* Under the guard. The first waiter: the word gets WAITERS, and its bypasses begin at none. */
 static int enqueue_first(struct taut_lock *lock, struct taut__lock_node *node)
@@ -139,7 +143,7 @@ static int enqueue_first(struct taut_lock *lock, struct taut__lock_node *node)
     for (;;) {
         TAUT_CHECK(!(seen & ~LOCK_HELD));
         uint32_t wanted = seen & LOCK_HELD ? seen | LOCK_WAITERS : LOCK_HELD;
-        /* Release: head_since_ns, for taut__lock_may_barge(). Acquire, when it takes the lock: pairs
+        /* Release: head_since_ns, for may_barge(). Acquire, when it takes the lock: pairs
          * with taut_lock_release(). */
         if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted, memory_order_acq_rel,
                                                   memory_order_relaxed))
@@ -166,22 +170,22 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
         }
     } else {
         struct taut__lock_node *last = (struct taut__lock_node *)lock->tail;
-        node->bypass_at =
-            bypasses(lock, atomic_load_explicit(&lock->word, memory_order_relaxed));
+        node->bypass_at = bypasses(lock, atomic_load_explicit(&lock->word, memory_order_relaxed));
         node->previous = last;
         last->next = node;
     }
     lock->tail = (uintptr_t)node;
     atomic_store_explicit(&lock->waiters, node->ahead + 1, memory_order_relaxed);
-    /* seq_cst, as the fence in taut_lock_look(): either that call sees this waiter, or this waiter's
-     * next test sees the reason gone. */
+    /* seq_cst, as the fence in taut_lock_look(): either that call sees this waiter, or this
+     * waiter's next test sees the reason gone. */
     if (node->looks)
         atomic_fetch_add_explicit(&lock->lookers, 1, memory_order_seq_cst);
     guard_exit(lock);
     return 0;
 }
 
-/* --- going ------------------------------------------------------------------------------------- */
+/* --- going -------------------------------------------------------------------------------------
+ */
 
 /* Under the guard, in `word`: what the word becomes when `next` is the oldest waiter, without HELD.
  * The base moves by as much as the bypasses in the word do. */
@@ -203,10 +207,10 @@ static uint32_t promoted_word(const struct taut_lock *lock, uint32_t word,
 }
 
 /*
- * Under the guard: `node`, the oldest, makes room for the next, which sleeps or is about to. While the
- * lock is held, its release will wake that one; if it is free no release will come, and it is woken by
- * the caller: *wake. With may_take, a free lock is taken instead: 1, and the next stays asleep until
- * the caller releases.
+ * Under the guard: `node`, the oldest, makes room for the next, which sleeps or is about to. While
+ * the lock is held, its release will wake that one; if it is free no release will come, and it is
+ * woken by the caller: *wake. With may_take, a free lock is taken instead: 1, and the next stays
+ * asleep until the caller releases.
  */
 static int promote(struct taut_lock *lock, struct taut__lock_node *node, int may_take,
                    uint32_t *left_in, _Atomic uint32_t **wake)
@@ -224,10 +228,10 @@ static int promote(struct taut_lock *lock, struct taut__lock_node *node, int may
         wanted = promoted_word(lock, seen, next, &base);
         if (seen & LOCK_HELD || may_take)
             wanted |= LOCK_HELD | (next ? LOCK_HEAD_ASLEEP : 0);
-        /* Release: head_since_ns, for taut__lock_may_barge(). Acquire, when it takes the lock: pairs
+        /* Release: head_since_ns, for may_barge(). Acquire, when it takes the lock: pairs
          * with taut_lock_release(). */
-    } while (!atomic_compare_exchange_weak_explicit(
-        &lock->word, &seen, wanted, memory_order_acq_rel, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted,
+                                                    memory_order_acq_rel, memory_order_relaxed));
     lock->bypass_base = base;
     *left_in = seen;
     /* Release pairs with taut__lock_is_head(). */
@@ -279,8 +283,7 @@ static void account(struct taut_lock *lock, const struct taut__lock_node *node, 
     atomic_store_explicit(&lock->waiters, waiters - 1, memory_order_relaxed);
 }
 
-static void account_acquired(struct taut_lock *lock, uint32_t kept,
-                             struct taut_lock_report *report)
+static void account_acquired(struct taut_lock *lock, uint32_t kept, struct taut_lock_report *report)
 {
     report->kept = kept;
     taut__lock_add(&lock->contended, 1);
@@ -292,7 +295,7 @@ void taut__lock_served(struct taut_lock *lock, struct taut__lock_node *node, uin
 {
     _Atomic uint32_t *none = NULL;
     uint32_t left_in;
-    uint32_t kept = !taut__lock_may_barge(lock, word);
+    uint32_t kept = (uint32_t)is_kept(lock, word, node->queued_ns);
     guard_enter(lock);
     TAUT_CHECK(head_of(lock) == node);
     uint64_t sum = bypasses(lock, word);
@@ -312,17 +315,11 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int m
     if (head_of(lock) == node) {
         uint64_t base = lock->bypass_base;
         uint32_t left_in;
-        uint64_t since_ns = node->queued_ns;
         took = promote(lock, node, may_take, &left_in, &wake);
         sum = base + (left_in >> LOCK_BYPASS_SHIFT);
         account(lock, node, sum, report);
-        if (took) {
-            uint64_t now_ns = taut_now_ns();
-            uint32_t kept = left_in >> LOCK_BYPASS_SHIFT >= lock->bypass_bound ||
-                            (lock->wait_max_ns != TAUT_NEVER_NS && now_ns > since_ns &&
-                             now_ns - since_ns >= lock->wait_max_ns);
-            account_acquired(lock, kept, report);
-        }
+        if (took)
+            account_acquired(lock, (uint32_t)is_kept(lock, left_in, node->queued_ns), report);
     } else {
         sum = bypasses(lock, atomic_load_explicit(&lock->word, memory_order_relaxed));
         unlink_middle(lock, node);
@@ -334,19 +331,19 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int m
     return took ? TAUT__LOCK_TOOK : TAUT__LOCK_LEFT;
 }
 
-/* --- waking ------------------------------------------------------------------------------------ */
+/* --- waking ------------------------------------------------------------------------------------
+ */
 
 _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
 {
     guard_enter(lock);
     struct taut__lock_node *head = head_of(lock);
-    /* The caller holds the lock: the bit may have gone with the one who slept, if it gave up and was
-     * the last. */
+    /* The caller holds the lock: the bit may have gone with the one who slept, if it gave up and
+     * was the last. */
     _Atomic uint32_t *wake = NULL;
     /* Acquire pairs with the release in the sleeper's own setting of the bit: its clearing of
      * LOCK_WAKE came before. */
-    uint32_t seen =
-        atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_acquire);
+    uint32_t seen = atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_acquire);
     if (seen & LOCK_HEAD_ASLEEP) {
         TAUT_CHECK(head != NULL);
         /* Release pairs with the acquire of who sleeps in taut_lock_acquire(). */
@@ -364,8 +361,8 @@ void taut__lock_look_all(struct taut_lock *lock)
     for (struct taut__lock_node *node = head_of(lock); node; node = node->next) {
         if (!node->looks)
             continue;
-        /* Release pairs with the acquire of who sleeps in taut_lock_or(). Woken under the guard: the
-         * node is there until its owner has had it. */
+        /* Release pairs with the acquire of who sleeps in taut_lock_or(). Woken under the guard:
+         * the node is there until its owner has had it. */
         atomic_fetch_or_explicit(&node->wake, LOCK_LOOK, memory_order_release);
         taut__futex_wake(&node->wake, 1, TAUT__FUTEX_PRIVATE);
     }

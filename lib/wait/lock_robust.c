@@ -32,7 +32,7 @@ static _Thread_local struct {
 
 static void forget_the_parent(void)
 {
-    uint32_t generation = taut__fork_generation();
+    uint32_t generation = taut__process_generation();
     if (holds.generation != generation) {
         holds.generation = generation;
         holds.first = NULL;

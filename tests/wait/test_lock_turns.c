@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lock, interleaving by interleaving: who gets it, who is woken, what is counted. Nobody spins,
+ * the clock stands, and one thread runs at a time (actors.h): each outcome is exact.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "actors.h"
+#include "wait/lock_internal.h"
+
+#define OWNER 0u
+#define A     1u
+#define B     2u
+#define C     3u
+#define OTHER 4u
+
+#define WOKEN   TAUT__FUTEX_WOKEN
+#define EXPIRED TAUT__FUTEX_EXPIRED
+
+static struct taut_lock lock;
+
+static void make(uint32_t policy)
+{
+    const struct taut_lock_options options = {
+        .size = sizeof options, .policy = policy, .spin_ns = TAUT_WAIT_NONE_NS};
+    assert_int_equal(taut_lock_init(&lock, &options, NULL), 0);
+    assert_int_equal(actor_acquire(OWNER, &lock, TAUT_NEVER_NS), ACTOR_IDLE);
+    assert_int_equal(actor(OWNER)->result, TAUT_LOCK_ACQUIRED);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    actors_begin();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    actors_end();
+    return 0;
+}
+
+static struct taut_lock_stats stats(void)
+{
+    struct taut_lock_stats now;
+    taut_lock_stats(&lock, &now);
+    return now;
+}
+
+/* At rest nothing is left: no bit, nobody in the queue, and the lock can be ended. */
+static void at_rest(void)
+{
+    assert_int_equal(atomic_load(&lock.word), 0);
+    assert_int_equal(stats().waiters, 0);
+    assert_int_equal(stats().owner_tid, 0);
+    assert_int_equal(atomic_load(&lock.lookers), 0);
+    assert_int_equal(atomic_load(&lock.guard), 0);
+    assert_int_equal(taut_lock_destroy(&lock), 0);
+}
+
+static void sleeps(uint32_t number, uint64_t deadline_ns)
+{
+    assert_int_equal(actor_acquire(number, &lock, deadline_ns), ACTOR_ASLEEP);
+}
+
+/* Woken by the release before, it gets the lock now. */
+static void gets(uint32_t number)
+{
+    assert_int_equal(actor(number)->woken, 1);
+    assert_int_equal(actor_resume(number, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(number)->result, TAUT_LOCK_ACQUIRED);
+}
+
+static void releases(uint32_t number)
+{
+    assert_int_equal(actor_release(number, &lock), ACTOR_IDLE);
+}
+
+static void barges(uint32_t number)
+{
+    assert_int_equal(actor_try(number, &lock), ACTOR_IDLE);
+    assert_int_equal(actor(number)->result, TAUT_LOCK_ACQUIRED);
+}
+
+static void is_refused(uint32_t number)
+{
+    assert_int_equal(actor_try(number, &lock), ACTOR_IDLE);
+    assert_int_equal(actor(number)->result, TAUT_LOCK_TAKEN);
+}
+
+/* The holder re-takes at once, `times` times; holds it after. */
+static void bypasses(uint32_t number, uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++) {
+        releases(number);
+        barges(number);
+    }
+}
+
+/* --- order and wake-ups --- */
+
+static void a_free_lock_costs_no_wait(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    const struct taut_lock_report *report = &actor(OWNER)->report;
+    assert_int_equal(report->outcome, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(report->waited_ns, 0);
+    assert_int_equal(report->found_tid, 0);
+    releases(OWNER);
+    assert_int_equal(actors_wake_calls, 0);
+    assert_int_equal(stats().acquired, 1);
+    assert_int_equal(stats().contended, 0);
+    at_rest();
+}
+
+static void waiters_are_served_in_the_order_they_came(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    sleeps(C, TAUT_NEVER_NS);
+    assert_int_equal(stats().waiters, 3);
+    actors_now_ns += 700;
+    releases(OWNER);
+    assert_int_equal(actor(B)->woken, 0);
+    gets(A);
+    assert_int_equal(actor(A)->report.found_tid, actor(OWNER)->tid);
+    assert_int_equal(actor(A)->report.last_winner_tid, 0);
+    assert_int_equal(actor(A)->report.waited_ns, 700);
+    assert_int_equal(actor(A)->report.parks, 1);
+    assert_int_equal(actor(A)->report.kept, 0);
+    releases(A);
+    gets(B);
+    assert_int_equal(actor(B)->report.last_winner_tid, actor(A)->tid);
+    releases(B);
+    gets(C);
+    assert_int_equal(actor(C)->report.queue_ahead, 2);
+    assert_int_equal(actor(C)->report.bypass_count, 0);
+    assert_int_equal(actor(C)->report.wakeups_lost, 0);
+    releases(C);
+    assert_int_equal(stats().acquired, 4);
+    assert_int_equal(stats().contended, 3);
+    assert_int_equal(stats().parks, 3);
+    assert_int_equal(stats().wake_calls, 3);
+    assert_int_equal(actors_wake_calls, 3);
+    at_rest();
+}
+
+static void a_release_wakes_once_until_the_waiter_sleeps_again(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    bypasses(OWNER, 3);
+    assert_int_equal(actors_wake_calls, 1);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
+    bypasses(OWNER, 2);
+    assert_int_equal(actors_wake_calls, 2);
+    releases(OWNER);
+    gets(A);
+    assert_int_equal(actor(A)->report.bypass_count, 5);
+    assert_int_equal(actor(A)->report.wakeups_lost, 1);
+    assert_int_equal(actor(A)->report.parks, 2);
+    assert_int_equal(actor(A)->report.last_winner_tid, actor(OWNER)->tid);
+    releases(A);
+    assert_int_equal(stats().wakeups_lost, 1);
+    assert_int_equal(stats().barged, 5);
+    at_rest();
+}
+
+static void nobody_sleeps_on_a_lock_that_became_free(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    /* A's second look at the clock comes after its look at the lock and before its sleep. */
+    actor(A)->stop_at_clock = 2;
+    assert_int_equal(actor_acquire(A, &lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
+    assert_int_equal(atomic_load(&lock.word), LOCK_HELD | LOCK_WAITERS);
+    releases(OWNER);
+    assert_int_equal(actors_wake_calls, 0);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor(A)->report.parks, 0);
+    releases(A);
+    at_rest();
+}
+
+/* Promoted between its look at the queue and its sleep: the wake-up is in its word. */
+static void who_is_promoted_on_the_way_to_sleep_is_woken(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    actor(B)->stop_at_clock = 2;
+    assert_int_equal(actor_acquire(B, &lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
+    releases(OWNER);
+    gets(A);
+    releases(A);
+    assert_int_equal(actor_resume(B, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(B)->result, TAUT_LOCK_ACQUIRED);
+    releases(B);
+    at_rest();
+}
+
+static void a_spurious_wake_up_changes_nothing(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(actor_resume(A, i ? WOKEN : TAUT__FUTEX_INTERRUPTED), ACTOR_ASLEEP);
+        assert_int_equal(actor_resume(B, WOKEN), ACTOR_ASLEEP);
+    }
+    releases(OWNER);
+    assert_int_equal(actor(B)->woken, 0);
+    gets(A);
+    assert_int_equal(actor(A)->report.wakeups_lost, 0);
+    releases(A);
+    gets(B);
+    releases(B);
+    at_rest();
+}
+
+/* --- the bounds --- */
+
+static void the_oldest_waiter_is_bypassed_eight_times_and_then_served(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    bypasses(OWNER, 8);
+    releases(OWNER);
+    is_refused(OWNER);
+    is_refused(OTHER);
+    assert_int_equal(actor_acquire(OTHER, &lock, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    gets(A);
+    assert_int_equal(actor(A)->report.bypass_count, 8);
+    assert_int_equal(actor(A)->report.kept, 1);
+    assert_int_equal(stats().barged, 8);
+    assert_int_equal(stats().kept, 1);
+    assert_int_equal(stats().bypass_most, 8);
+    assert_int_equal(stats().bypass_most_tid, actor(OWNER)->tid);
+    assert_int_equal(stats().waited_most_ns, 0);
+    releases(A);
+    gets(OTHER);
+    assert_int_equal(actor(OTHER)->report.kept, 0);
+    releases(OTHER);
+    at_rest();
+}
+
+static void the_bound_by_time_keeps_it_too(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    actors_now_ns += TAUT_LOCK_WAIT_MAX_NS - 1;
+    bypasses(OWNER, 1);
+    actors_now_ns += 1;
+    releases(OWNER);
+    is_refused(OWNER);
+    gets(A);
+    assert_int_equal(actor(A)->report.kept, 1);
+    assert_int_equal(actor(A)->report.bypass_count, 1);
+    assert_int_equal(stats().waited_most_ns, TAUT_LOCK_WAIT_MAX_NS);
+    assert_int_equal(stats().waited_most_tid, actor(OWNER)->tid);
+    releases(A);
+    at_rest();
+}
+
+static void the_time_of_the_next_begins_when_it_came(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    actors_now_ns += 150 * TAUT_NS_PER_US;
+    sleeps(B, TAUT_NEVER_NS);
+    actors_now_ns += 150 * TAUT_NS_PER_US;
+    releases(OWNER);
+    is_refused(OTHER); /* A has waited 300 us */
+    gets(A);
+    releases(A);
+    barges(OTHER); /* B only 150 us */
+    actors_now_ns += 50 * TAUT_NS_PER_US;
+    releases(OTHER);
+    is_refused(OTHER);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 1);
+    releases(B);
+    at_rest();
+}
+
+/* Bypassed eight times while it was second: the next that gets the lock. */
+static void bypasses_count_while_another_is_the_oldest(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    bypasses(OWNER, 8);
+    sleeps(C, TAUT_NEVER_NS);
+    releases(OWNER);
+    gets(A);
+    releases(A);
+    is_refused(OTHER);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 8);
+    assert_int_equal(actor(B)->report.kept, 1);
+    bypasses(B, 8); /* C came after those: all its own are left */
+    releases(B);
+    is_refused(B);
+    gets(C);
+    assert_int_equal(actor(C)->report.bypass_count, 8);
+    releases(C);
+    assert_int_equal(stats().bypass_most, 8);
+    assert_int_equal(stats().barged, 16);
+    at_rest();
+}
+
+static void keeping_ends_when_the_waiter_is_served(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    for (uint32_t round = 0; round < 3; round++) {
+        sleeps(A, TAUT_NEVER_NS);
+        bypasses(OWNER, 8);
+        sleeps(B, TAUT_NEVER_NS);
+        releases(OWNER);
+        is_refused(OTHER);
+        gets(A);
+        assert_int_equal(actor(A)->report.kept, 1);
+        releases(A);
+        barges(OWNER); /* B has not been bypassed yet */
+        bypasses(OWNER, 7);
+        releases(OWNER);
+        is_refused(OTHER);
+        gets(B);
+        assert_int_equal(actor(B)->report.bypass_count, 8);
+        releases(B);
+        barges(OWNER);
+    }
+    assert_int_equal(stats().kept, 6);
+    releases(OWNER);
+    at_rest();
+}
+
+static void fifo_lets_nobody_overtake(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_FIFO);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    releases(OWNER);
+    is_refused(OWNER);
+    gets(A);
+    assert_int_equal(actor(A)->report.kept, 1);
+    releases(A);
+    is_refused(OTHER);
+    gets(B);
+    releases(B);
+    assert_int_equal(stats().barged, 0);
+    at_rest();
+}
+
+static void barging_starves_and_counts_it(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BARGING);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    for (uint32_t i = 0; i < 500; i++) {
+        bypasses(OWNER, 1);
+        actors_now_ns += TAUT_NS_PER_MS;
+        assert_int_equal(actor(A)->woken, 1);
+        assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
+    }
+    releases(OWNER);
+    gets(A);
+    assert_int_equal(actor(A)->report.wakeups_lost, 500);
+    assert_int_equal(actor(A)->report.bypass_count, 500);
+    assert_int_equal(actor(A)->report.kept, 0);
+    releases(A);
+    bypasses(OTHER, 0);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 500);
+    releases(B);
+    at_rest();
+}
+
+static void the_count_in_the_word_saturates(void **state)
+{
+    (void)state;
+    uint32_t last = UINT32_MAX;
+    assert_int_equal(taut__lock_bypassed(last), last);
+    assert_int_equal(taut__lock_bypassed(last - LOCK_BYPASS_ONE), last);
+    make(TAUT_LOCK_BARGING);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, TAUT_NEVER_NS);
+    atomic_fetch_or(&lock.word, (uint32_t)LOCK_BYPASS_MOST << LOCK_BYPASS_SHIFT);
+    bypasses(OWNER, 3);
+    releases(OWNER);
+    gets(A);
+    assert_int_equal(actor(A)->report.bypass_count, LOCK_BYPASS_MOST);
+    releases(A);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, LOCK_BYPASS_MOST);
+    releases(B);
+    at_rest();
+}
+
+/* --- deadlines --- */
+
+static void a_past_deadline_tries_once(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    const uint64_t deadlines[] = {0, 1, actors_now_ns - 1, actors_now_ns};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(actor_acquire(A, &lock, deadlines[i]), ACTOR_IDLE);
+        assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
+        assert_int_equal(actor(A)->sleeps, 0);
+        assert_int_equal(actor(A)->report.late_ns, actors_now_ns - deadlines[i]);
+        assert_int_equal(actor(A)->report.found_tid, actor(OWNER)->tid);
+        assert_int_equal(actor(A)->report.owner_gone, 0);
+    }
+    releases(OWNER);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(actor_acquire(A, &lock, deadlines[i]), ACTOR_IDLE);
+        assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+        releases(A);
+    }
+    assert_int_equal(stats().expired, 4);
+    at_rest();
+}
+
+static void who_times_out_leaves_the_queue_whole(void **state)
+{
+    (void)state;
+    for (uint32_t leaver = A; leaver <= C; leaver++) {
+        make(TAUT_LOCK_BOUNDED);
+        uint64_t deadline_ns = actors_now_ns + TAUT_NS_PER_US;
+        for (uint32_t i = A; i <= C; i++)
+            sleeps(i, i == leaver ? deadline_ns : TAUT_NEVER_NS);
+        assert_int_equal(actor(leaver)->until_ns, deadline_ns);
+        bypasses(OWNER, 2);
+        actors_now_ns = deadline_ns + 30;
+        assert_int_equal(actor_resume(leaver, EXPIRED), ACTOR_IDLE);
+        assert_int_equal(actor(leaver)->result, TAUT_LOCK_EXPIRED);
+        assert_int_equal(actor(leaver)->report.late_ns, 30);
+        assert_int_equal(actor(leaver)->report.bypass_count, 2);
+        assert_int_equal(actor(leaver)->report.last_winner_tid, actor(OWNER)->tid);
+        assert_int_equal(stats().waiters, 2);
+        sleeps(OTHER, TAUT_NEVER_NS);
+        assert_int_equal(stats().bypass_most, 2);
+        releases(OWNER);
+        for (uint32_t i = A; i <= C; i++) {
+            if (i == leaver)
+                continue;
+            gets(i);
+            assert_int_equal(actor(i)->report.bypass_count, 2);
+            releases(i);
+        }
+        gets(OTHER);
+        assert_int_equal(actor(OTHER)->report.bypass_count, 0);
+        releases(OTHER);
+        assert_int_equal(stats().acquired, 6);
+        assert_int_equal(stats().expired, 1);
+        at_rest();
+    }
+}
+
+static void the_only_waiter_that_times_out_leaves_nothing(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, actors_now_ns + 1);
+    bypasses(OWNER, 2);
+    actors_now_ns += 1;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(atomic_load(&lock.word), LOCK_HELD);
+    releases(OWNER);
+    at_rest();
+}
+
+/* The release had given it the lock when its time ran out: accepted. */
+static void a_hand_off_that_races_a_time_out_is_accepted(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, actors_now_ns + 100);
+    sleeps(B, TAUT_NEVER_NS);
+    bypasses(OWNER, 8);
+    actors_now_ns += 140;
+    releases(OWNER);
+    is_refused(OTHER);
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor(A)->report.kept, 1);
+    assert_int_equal(actor(A)->report.late_ns, 40);
+    releases(A);
+    gets(B);
+    releases(B);
+    assert_int_equal(stats().expired, 0);
+    at_rest();
+}
+
+/* Free after its last look, and its time has passed: the same in the step that leaves the queue. */
+static void a_lock_freed_after_the_last_look_is_accepted(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, actors_now_ns + 100);
+    sleeps(B, TAUT_NEVER_NS);
+    bypasses(OWNER, 8);
+    actors_now_ns += 100;
+    actor(A)->stop_at_clock = 1;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_AT_CLOCK);
+    releases(OWNER);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor(A)->report.kept, 1);
+    assert_int_equal(actor(A)->report.bypass_count, 8);
+    releases(A);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 8);
+    releases(B);
+    at_rest();
+}
+
+/* Woken for the lock, overtaken, and out of time: the wake-up goes to the next. */
+static void a_time_out_passes_the_wake_up_on(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, actors_now_ns + 100);
+    sleeps(B, TAUT_NEVER_NS);
+    releases(OWNER);
+    barges(OTHER);
+    actors_now_ns += 100;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(actor(A)->report.wakeups_lost, 1);
+    assert_int_equal(actor(B)->woken, 0); /* the lock is held: not yet */
+    releases(OTHER);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 1);
+    releases(B);
+    at_rest();
+}
+
+/* --- reasons --- */
+
+static int is_set(void *context)
+{
+    return *(int *)context;
+}
+
+static void a_reason_that_has_gone_is_seen_before_the_lock(void **state)
+{
+    (void)state;
+    int gone = 1;
+    make(TAUT_LOCK_BOUNDED);
+    releases(OWNER);
+    assert_int_equal(actor_or(A, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor(A)->report.turns, 0);
+    gone = 0;
+    assert_int_equal(actor_or(A, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    releases(A);
+    assert_int_equal(stats().gone, 1);
+    assert_int_equal(actor_or(A, &lock, NULL, NULL, TAUT_NEVER_NS), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_EINVAL);
+    at_rest();
+}
+
+static void a_reason_is_tested_after_each_sleep_of_at_most_200_us(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make(TAUT_LOCK_BOUNDED);
+    assert_int_equal(actor_or(A, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_int_equal(actor_or(B, &lock, is_set, &gone, actors_now_ns + 1000), ACTOR_ASLEEP);
+    assert_int_equal(actor(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
+    assert_int_equal(actor(B)->until_ns, actors_now_ns + 1000);
+    actors_now_ns += 200 * TAUT_NS_PER_US;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_ASLEEP);
+    assert_int_equal(actor(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
+    gone = 1;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor(A)->report.turns, 3); /* queued, the first sleep, the second */
+    assert_int_equal(actor_resume(B, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(B)->result, TAUT_LOCK_GONE); /* also past the deadline */
+    releases(OWNER);
+    assert_int_equal(stats().gone, 2);
+    at_rest();
+}
+
+static void looking_wakes_who_has_a_reason_and_nobody_else(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    assert_int_equal(actor_look(OTHER, &lock), ACTOR_IDLE);
+    assert_int_equal(actors_wake_calls, 0);
+    assert_int_equal(actor_or(B, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_int_equal(actor_or(C, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_int_equal(actor_look(OTHER, &lock), ACTOR_IDLE);
+    assert_int_equal(actor(A)->woken, 0);
+    assert_int_equal(actor(B)->woken, 1);
+    assert_int_equal(actor(C)->woken, 1);
+    assert_int_equal(actor_resume(B, WOKEN), ACTOR_ASLEEP); /* still wanted */
+    gone = 1;
+    assert_int_equal(actor_look(OTHER, &lock), ACTOR_IDLE);
+    assert_int_equal(actor(B)->woken, 1);
+    assert_int_equal(actor_resume(B, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(B)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor(B)->report.wakeups_lost, 0);
+    assert_int_equal(actor_resume(C, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(C)->result, TAUT_LOCK_GONE);
+    uint32_t calls = actors_wake_calls;
+    assert_int_equal(actor_look(OTHER, &lock), ACTOR_IDLE);
+    assert_int_equal(actors_wake_calls, calls);
+    releases(OWNER);
+    gets(A);
+    releases(A);
+    at_rest();
+}
+
+/* The lock is free and kept for it, and it does not want it any more: the next is woken at once. */
+static void a_kept_lock_is_passed_on_when_the_reason_has_gone(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make(TAUT_LOCK_BOUNDED);
+    assert_int_equal(actor_or(A, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    sleeps(B, TAUT_NEVER_NS);
+    bypasses(OWNER, 8);
+    releases(OWNER);
+    assert_int_equal(actor(A)->woken, 1);
+    gone = 1;
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    is_refused(OTHER);
+    gets(B);
+    assert_int_equal(actor(B)->report.bypass_count, 8);
+    releases(B);
+    at_rest();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define ONE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        ONE(a_free_lock_costs_no_wait),
+        ONE(waiters_are_served_in_the_order_they_came),
+        ONE(a_release_wakes_once_until_the_waiter_sleeps_again),
+        ONE(nobody_sleeps_on_a_lock_that_became_free),
+        ONE(who_is_promoted_on_the_way_to_sleep_is_woken),
+        ONE(a_spurious_wake_up_changes_nothing),
+        ONE(the_oldest_waiter_is_bypassed_eight_times_and_then_served),
+        ONE(the_bound_by_time_keeps_it_too),
+        ONE(the_time_of_the_next_begins_when_it_came),
+        ONE(bypasses_count_while_another_is_the_oldest),
+        ONE(keeping_ends_when_the_waiter_is_served),
+        ONE(fifo_lets_nobody_overtake),
+        ONE(barging_starves_and_counts_it),
+        ONE(the_count_in_the_word_saturates),
+        ONE(a_past_deadline_tries_once),
+        ONE(who_times_out_leaves_the_queue_whole),
+        ONE(the_only_waiter_that_times_out_leaves_nothing),
+        ONE(a_hand_off_that_races_a_time_out_is_accepted),
+        ONE(a_lock_freed_after_the_last_look_is_accepted),
+        ONE(a_time_out_passes_the_wake_up_on),
+        ONE(a_reason_that_has_gone_is_seen_before_the_lock),
+        ONE(a_reason_is_tested_after_each_sleep_of_at_most_200_us),
+        ONE(looking_wakes_who_has_a_reason_and_nobody_else),
+        ONE(a_kept_lock_is_passed_on_when_the_reason_has_gone),
+    };
+    return cmocka_run_group_tests_name("wait/lock_turns", tests, NULL, NULL);
+}
