@@ -136,7 +136,7 @@ static int build(struct taut_gateway *g, struct taut_err *err)
     int code = taut__registry_init(&g->registry, &g->options, err);
     if (code)
         return code;
-    g->workers = aligned_alloc(TAUT__LINE, workers * sizeof(*g->workers));
+    g->workers = aligned_alloc(TAUT_LINE_BYTES, workers * sizeof(*g->workers));
     if (!g->workers)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for %u workers", workers);
     memset(g->workers, 0, workers * sizeof(*g->workers));
@@ -153,8 +153,7 @@ int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway
     if (!options || options->size < offsetof(struct taut_gateway_options, host) ||
         options->size > sizeof(*options))
         return taut_err_set(err, TAUT_EINVAL, "options.size is not that of this library");
-    struct taut_gateway *g =
-        aligned_alloc(TAUT__LINE, (sizeof(*g) + TAUT__LINE - 1) / TAUT__LINE * TAUT__LINE);
+    struct taut_gateway *g = aligned_alloc(TAUT_LINE_BYTES, sizeof(*g)); /* a multiple of it */
     if (!g)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a gateway");
     memset(g, 0, sizeof(*g));
@@ -170,8 +169,6 @@ int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway
         return code;
     }
     derive(g);
-    pthread_mutex_init(&g->lock, NULL);
-    pthread_cond_init(&g->changed, NULL);
     code = build(g, err);
     if (code) {
         taut_gateway_destroy(g);
@@ -192,8 +189,7 @@ void taut_gateway_destroy(struct taut_gateway *g)
         taut_port_destroy(g->acceptor.port);
     free(g->workers);
     taut__registry_free(&g->registry);
-    pthread_cond_destroy(&g->changed);
-    pthread_mutex_destroy(&g->lock);
+    taut_event_destroy(&g->reported); /* no thread is left that waits or reports */
     free(g);
 }
 
@@ -201,14 +197,11 @@ void taut_gateway_destroy(struct taut_gateway *g)
 
 void taut__report_ready(struct taut_gateway *g, int code, const struct taut_err *err)
 {
-    pthread_mutex_lock(&g->lock);
-    g->ready++;
-    if (code && !g->start_code) {
+    if (code) {
         g->start_code = code;
         g->start_err = *err;
     }
-    pthread_cond_signal(&g->changed);
-    pthread_mutex_unlock(&g->lock);
+    taut_event_publish(&g->reported); /* pairs with the wait in start_thread() */
 }
 
 /* Starts one thread and waits until it serves or says why not. */
@@ -217,9 +210,7 @@ static int start_thread(struct taut_gateway *g, pthread_t *thread, void *(*entry
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_mutex_lock(&g->lock);
-    uint32_t ready = g->ready;
-    pthread_mutex_unlock(&g->lock);
+    uint32_t seen = taut_event_epoch(&g->reported);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(thread, NULL, entry, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -227,13 +218,14 @@ static int start_thread(struct taut_gateway *g, pthread_t *thread, void *(*entry
         return taut_err_set(err, taut_code_from_errno(failed), "can't start a thread: %s",
                             strerror(failed));
     pthread_setname_np(*thread, name);
-    pthread_mutex_lock(&g->lock);
-    while (g->ready == ready)
-        pthread_cond_wait(&g->changed, &g->lock);
+    /* A start takes longer than any spin pays: ports and their memory are made. */
+    static const struct taut_wait_policy sleep_at_once = {.size = sizeof(sleep_at_once),
+                                                          .spin_ns = TAUT_WAIT_NONE_NS};
+    int outcome = taut_wait(&g->reported, seen, TAUT_NEVER_NS, &sleep_at_once, NULL);
+    TAUT_CHECK(outcome == TAUT_WAIT_CAUGHT || outcome == TAUT_WAIT_PARKED);
     int code = g->start_code;
     if (code && err)
         *err = g->start_err;
-    pthread_mutex_unlock(&g->lock);
     if (code) /* it has nothing more to do */
         pthread_join(*thread, NULL);
     return code;
@@ -244,6 +236,8 @@ int taut_gateway_start(struct taut_gateway *g, struct taut_err *err)
     int code = 0;
     if (g->started || g->over)
         return taut_err_set(err, TAUT_ESTATE, "a gateway starts once");
+    /* Here, not in create: an event belongs to the process that made it, and that starts. */
+    taut_event_init(&g->reported);
     for (uint32_t i = 0; i < g->options.workers && code == 0; i++) {
         char name[16];
         snprintf(name, sizeof(name), "taut-worker-%u", i % 1000);

@@ -22,10 +22,10 @@
 
 #include <taut/clock.h>
 #include <taut/gateway.h>
+#include <taut/wait.h>
 
 #include "base/check.h"
 
-#define TAUT__LINE           128u /* keeps what two threads write apart, adjacent-line prefetch too */
 #define TAUT__WORKERS_MAX    64u
 #define TAUT__COMP_ID_MAX    64u
 #define TAUT__BUFFERS        64u
@@ -144,7 +144,7 @@ void taut__registry_release(struct taut__registry *registry, struct taut__entry 
 enum taut__state { TAUT__FREE = 0, TAUT__UNKNOWN, TAUT__OPEN, TAUT__CLOSING };
 
 struct taut__connection {
-    alignas(TAUT__LINE) struct taut_conn conn;
+    alignas(TAUT_LINE_BYTES) struct taut_conn conn;
     uint32_t index;
     uint32_t state;    /* enum taut__state */
     uint8_t logged_on; /* between LOGGED_ON and LOGGED_OUT */
@@ -226,14 +226,14 @@ struct taut__worker {
     struct taut_completion completions[TAUT__POLL_MOST];
 
     /* Written by other threads. */
-    alignas(TAUT__LINE) pthread_mutex_t inbox_lock;
+    alignas(TAUT_LINE_BYTES) pthread_mutex_t inbox_lock;
     int *inbox; /* accepted sockets on their way here; at most `capacity` */
     uint32_t inbox_count;
     _Atomic uint32_t inbox_filled;
-    alignas(TAUT__LINE) _Atomic uint32_t assigned; /* connections here or on their way here */
+    alignas(TAUT_LINE_BYTES) _Atomic uint32_t assigned; /* connections here or on their way here */
 
-    alignas(TAUT__LINE) struct taut__counters counters;
-    alignas(TAUT__LINE) char end[1];
+    alignas(TAUT_LINE_BYTES) struct taut__counters counters;
+    alignas(TAUT_LINE_BYTES) char end[1];
 };
 
 struct taut__acceptor {
@@ -241,7 +241,7 @@ struct taut__acceptor {
     pthread_t thread;
     struct taut_port *port;
     struct taut_log_limit limit;
-    alignas(TAUT__LINE) struct taut__counters counters;
+    alignas(TAUT_LINE_BYTES) struct taut__counters counters;
 };
 
 struct taut_gateway {
@@ -263,9 +263,9 @@ struct taut_gateway {
     _Atomic uint32_t total;            /* connections over all workers; its peak: total_peak */
     _Atomic uint64_t total_peak;
 
-    pthread_mutex_t lock; /* the following, and the two conditions of start */
-    pthread_cond_t changed;
-    uint32_t ready;
+    /* Made by start: threads begin one after another, and each publishes once when it serves or has
+     * written why it can't. */
+    struct taut_event reported;
     int start_code;
     struct taut_err start_err;
 };

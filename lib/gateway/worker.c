@@ -416,7 +416,7 @@ int taut__worker_create(struct taut__worker *w, struct taut_gateway *g, uint32_t
     w->outbox.capacity = g->outbox_mark + g->outbox_room;
     w->outbox.data = aligned_alloc(4096, ((size_t)w->outbox.capacity + 4095 + TAUT_SCAN_PADDING) &
                                              ~(size_t)4095);
-    w->connections = aligned_alloc(TAUT__LINE, capacity * sizeof(*w->connections));
+    w->connections = aligned_alloc(TAUT_LINE_BYTES, capacity * sizeof(*w->connections));
     w->heap = calloc(capacity + 1, sizeof(struct taut__connection *));
     w->inbox = calloc(capacity, sizeof(*w->inbox));
     w->regions = mmap(NULL, capacity * g->region_bytes, PROT_READ | PROT_WRITE,
