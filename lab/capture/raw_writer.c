@@ -24,6 +24,8 @@
 
 #include <xxhash.h>
 
+#include <taut/wait.h>
+
 #include "base/check.h"
 #include "capture/raw_format.h"
 
@@ -56,13 +58,24 @@ struct raw_writer {
     char path[512];
 
     pthread_t thread;
-    pthread_mutex_t lock; /* guards wanted, stop, and err until the thread is joined */
-    pthread_cond_t changed;
-    uint64_t wanted; /* slots that shall be ready */
-    int stop;
+    struct taut_event asked; /* by the owner: `wanted` or `stop` have changed */
+    struct taut_event grown; /* by the grower: `ready` or `status` have */
+    _Atomic uint64_t wanted; /* slots that shall be ready */
+    _Atomic int stop;
     struct taut_cpuset cpus; /* where the grower may run; empty = where the owner may */
-    struct taut_err err;
+    struct taut_err err;     /* the grower's until it is joined */
 };
+
+/* Both sides sleep at once: a chunk takes milliseconds, and the next one is asked for long after.
+ */
+static const struct taut_wait_policy sleep_at_once = {.size = sizeof(sleep_at_once),
+                                                      .spin_ns = TAUT_WAIT_NONE_NS};
+
+static void wait_for(struct taut_event *event, uint32_t seen)
+{
+    /* Refused only in a child of fork(2), where the other side does not exist. */
+    TAUT_CHECK(taut_wait(event, seen, TAUT_NEVER_NS, &sleep_at_once, NULL) >= 0);
+}
 
 /* --- the grower ------------------------------------------------------------------------------ */
 
@@ -156,33 +169,36 @@ static void *grower(void *argument)
     /* Only a wish: where it can't be had, the owner's CPUs do. */
     if (taut_cpuset_count(&writer->cpus))
         (void)taut_cpuset_bind_self(&writer->cpus, NULL);
-    pthread_mutex_lock(&writer->lock);
-    while (!writer->stop) {
-        if (atomic_load_explicit(&writer->ready, memory_order_relaxed) >= writer->wanted) {
-            pthread_cond_wait(&writer->changed, &writer->lock);
+    for (;;) {
+        /* Relaxed below: the epoch was acquired, and who writes these publishes afterwards. */
+        uint32_t seen = taut_event_epoch(&writer->asked);
+        if (atomic_load_explicit(&writer->stop, memory_order_relaxed))
+            break;
+        if (atomic_load_explicit(&writer->ready, memory_order_relaxed) >=
+            atomic_load_explicit(&writer->wanted, memory_order_relaxed)) {
+            wait_for(&writer->asked, seen);
             continue;
         }
-        pthread_mutex_unlock(&writer->lock);
         int code = grow(writer);
-        pthread_mutex_lock(&writer->lock);
-        pthread_cond_broadcast(&writer->changed);
+        taut_event_publish(&writer->grown); /* pairs with ask() */
         if (code)
             break;
     }
-    pthread_mutex_unlock(&writer->lock);
     return NULL;
 }
 
 /* Asks for `wanted` slots; with `wait`, until more than `have` are there or the grower gave up. */
 static void ask(struct raw_writer *writer, uint64_t wanted, uint64_t have, int wait)
 {
-    pthread_mutex_lock(&writer->lock);
-    writer->wanted = wanted;
-    pthread_cond_broadcast(&writer->changed);
-    while (wait && atomic_load_explicit(&writer->ready, memory_order_relaxed) <= have &&
-           atomic_load_explicit(&writer->status, memory_order_relaxed) == 0)
-        pthread_cond_wait(&writer->changed, &writer->lock);
-    pthread_mutex_unlock(&writer->lock);
+    atomic_store_explicit(&writer->wanted, wanted, memory_order_relaxed);
+    taut_event_publish(&writer->asked); /* pairs with grower() */
+    while (wait) {
+        uint32_t seen = taut_event_epoch(&writer->grown);
+        if (atomic_load_explicit(&writer->ready, memory_order_relaxed) > have ||
+            atomic_load_explicit(&writer->status, memory_order_relaxed) != 0)
+            break;
+        wait_for(&writer->grown, seen);
+    }
 }
 
 /* --- the owner ------------------------------------------------------------------------------- */
@@ -240,30 +256,25 @@ static int start_grower(struct raw_writer *writer, struct taut_err *err)
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_mutex_init(&writer->lock, NULL);
-    pthread_cond_init(&writer->changed, NULL);
-    writer->wanted = 1;
+    taut_event_init(&writer->asked);
+    taut_event_init(&writer->grown);
+    atomic_init(&writer->wanted, 1);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = pthread_create(&writer->thread, NULL, grower, writer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failure) {
-        pthread_cond_destroy(&writer->changed);
-        pthread_mutex_destroy(&writer->lock);
+    if (failure)
         return taut_err_set(err, taut_code_from_errno(failure), "no thread for %s: %s",
                             writer->path, strerror(failure));
-    }
     return 0;
 }
 
 static void stop_grower(struct raw_writer *writer)
 {
-    pthread_mutex_lock(&writer->lock);
-    writer->stop = 1;
-    pthread_cond_broadcast(&writer->changed);
-    pthread_mutex_unlock(&writer->lock);
+    atomic_store_explicit(&writer->stop, 1, memory_order_relaxed);
+    taut_event_publish(&writer->asked); /* pairs with grower() */
     pthread_join(writer->thread, NULL);
-    pthread_cond_destroy(&writer->changed);
-    pthread_mutex_destroy(&writer->lock);
+    TAUT_CHECK(taut_event_destroy(&writer->asked) == 0);
+    TAUT_CHECK(taut_event_destroy(&writer->grown) == 0);
 }
 
 /* Opens, reserves and waits for the first chunk. What it leaves behind on failure, the caller
@@ -310,9 +321,10 @@ int raw_writer_create(struct raw_writer **writer, const struct raw_writer_option
     if (options->expected_records > (RESERVE_BYTES / 2) / RAW_RECORD_BYTES)
         return taut_err_set(err, TAUT_ETOOBIG, "%llu records are too many for one file",
                             (unsigned long long)options->expected_records);
-    struct raw_writer *w = calloc(1, sizeof(*w));
+    struct raw_writer *w = aligned_alloc(TAUT_LINE_BYTES, sizeof(*w)); /* a multiple of it */
     if (!w)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a raw writer");
+    memset(w, 0, sizeof(*w));
     memcpy(w->path, options->path, path_bytes + 1);
     w->fd = -1;
     if (options->grower_cpus)
