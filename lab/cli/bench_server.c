@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "base/futex.h"
 #include "cli/bench.h"
-
-#define LOOK_NS (20 * TAUT_NS_PER_MS)
 
 static void publish(struct load_server *server, const struct taut_gateway *gateway)
 {
@@ -53,7 +51,6 @@ int bench_server(void *context, struct load_control *control)
 {
     const struct bench *b = context;
     struct load_server *server = &control->shared->server;
-    struct timespec nap = {0, (long)LOOK_NS};
     struct taut_gateway *gateway;
     struct taut_err err = {0};
     prctl(PR_SET_NAME, "taut-server");
@@ -75,8 +72,10 @@ int bench_server(void *context, struct load_control *control)
     publish(server, gateway);
     /* pairs with the acquire load in the crew: port and workers are there */
     atomic_store_explicit(&server->ready, 1, memory_order_release);
-    while (!atomic_load_explicit(&server->stop, memory_order_relaxed))
-        nanosleep(&nap, NULL);
+    /* Asleep until the crew says so; a crew that dies takes this process with it. A bare futex,
+     * because the word is shared by two processes, and an event is not. */
+    while (atomic_load_explicit(&server->stop, memory_order_relaxed) == 0)
+        taut__futex_wait(&server->stop, 0, TAUT_NEVER_NS, TAUT__FUTEX_SHARED);
     /* Sessions are gone by now, or their clients were killed: no reason to wait for long. */
     taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), 2 * TAUT_NS_PER_S));
     publish(server, gateway);

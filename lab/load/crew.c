@@ -20,6 +20,7 @@
 
 #include <taut/topology.h>
 
+#include "base/futex.h"
 #include "capture/raw.h"
 #include "load/load.h"
 
@@ -337,6 +338,7 @@ static void stop_server(struct crew *crew)
         return;
     reap(crew); /* its death before this line is one in mid-run */
     atomic_store_explicit(&server->stop, 1, memory_order_relaxed);
+    taut__futex_wake(&server->stop, UINT32_MAX, TAUT__FUTEX_SHARED); /* it may sleep on the word */
     while (!server->reaped && taut_now_ns() < until)
         look(crew, 5);
     if (server->reaped)

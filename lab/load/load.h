@@ -173,7 +173,7 @@ struct load_process {
 /* What the server process says about itself. */
 struct load_server {
     _Atomic uint32_t ready;     /* 1: `port_number` is listening, 2: it failed, see `text` */
-    _Atomic uint32_t stop;      /* set by the crew: end */
+    _Atomic uint32_t stop;      /* set by the crew, which then wakes who sleeps on it: end */
     _Atomic uint32_t published; /* 1: the statistics are complete */
     pid_t pid;
     int32_t wait_status;
