@@ -4,8 +4,9 @@
  *
  * Each thread links the robust locks it holds; a destructor of thread-specific data releases what
  * is left when the thread returns or calls pthread_exit(3). Other destructors may still use and
- * release such locks, in any order, so ours asks to be called again until the last round and acts
- * only then.
+ * release such locks, in any order, so ours asks to be called again and acts in the last round but
+ * one: in the last, run-time libraries (sanitizers) take down what they keep of the thread. A lock
+ * that is acquired by a destructor after that is left in the last round, if there is one.
  *
  * A child of fork(2) has a copy of the list, of locks that are not its own: the list belongs to a
  * generation of the process, and an older one is forgotten without touching what it links.
@@ -16,6 +17,8 @@
 #include "base/check.h"
 #include "base/process.h"
 #include "wait/lock_internal.h"
+
+#define ROUND_TO_ACT (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
 
 static struct {
     pthread_once_t once;
@@ -42,9 +45,9 @@ static void forget_the_parent(void)
 static void thread_ends(void *unused)
 {
     (void)unused;
-    if (++holds.rounds < PTHREAD_DESTRUCTOR_ITERATIONS &&
-        pthread_setspecific(watch.key, &watch) == 0)
+    if (++holds.rounds < ROUND_TO_ACT && pthread_setspecific(watch.key, &watch) == 0)
         return;
+    holds.armed = 0;
     forget_the_parent();
     while (holds.first) {
         holds.first->owner_died = 1;
