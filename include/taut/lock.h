@@ -100,11 +100,14 @@ struct taut_lock_stats {
 
 struct taut_lock;
 
-/* 0; TAUT_EINVAL: an option outside its range, NULL, or memory that is not aligned. */
+/* 0; TAUT_EINVAL: an option outside its range, NULL, or memory that is not aligned; TAUT_EAGAIN:
+ * robust, and no key for thread-specific data is left to watch threads end. */
 TAUT_API int taut_lock_init(struct taut_lock *lock, const struct taut_lock_options *options,
                             struct taut_err *err);
 
-/* TAUT_EBUSY: held or waited for; nothing is changed. TAUT_EINVAL: NULL, never made, ended. */
+/* 0; TAUT_EBUSY: held or waited for, nothing is changed. TAUT_EINVAL: NULL, never made, ended. Who
+ * has acquired the lock last may destroy it right after its own release. A child of fork(2) may end
+ * its copy whoever held it. */
 TAUT_API int taut_lock_destroy(struct taut_lock *lock);
 
 /*
@@ -136,7 +139,8 @@ TAUT_API int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), vo
  * whatever way. Needs not to hold the lock. Costs one load where nobody waits. */
 TAUT_API void taut_lock_look(struct taut_lock *lock);
 
-/* Releases. The caller must hold it: else the process is aborted, with both thread ids. */
+/* Releases. The caller must hold it: else the process is aborted, with both thread ids. Does
+ * nothing to a child's copy of what its parent made. */
 TAUT_API void taut_lock_release(struct taut_lock *lock);
 
 TAUT_API void taut_lock_stats(const struct taut_lock *lock, struct taut_lock_stats *stats);

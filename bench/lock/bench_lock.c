@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bench/lock/bench_lock - threads that want one lock: how much gets done, how long each waits, who
+ * is overtaken how often, and which long waits the kernel's scheduling explains.
+ *
+ *   bench_lock KIND THREADS HELD_NS OUTSIDE_NS MILLISECONDS [FIRST_HELD_NS FIRST_OUTSIDE_NS]
+ *
+ * KIND: bounded, barging, fifo (ours), mutex, adaptive, pi (glibc), ticket, mcs (Concurrency Kit).
+ * The last two numbers are for the first thread, where holders are unequal. Work is a calibrated
+ * number of steps, not a look at the clock: a thread that is off its CPU in it has still to do the
+ * rest.
+ *
+ * A wait above 1 ms is explained when the times below cover all of it but 1 ms:
+ * - the waiter was runnable and not on a CPU (run_delay of /proc/thread-self/schedstat; what is
+ *   counted since the reading before, which is at most 0.5 ms of its own time older than the wait);
+ * - another held the lock, or was on its way out of the release, and took longer for that than its
+ *   work does by 100 us: it had lost its CPU;
+ * - another that waited meanwhile was runnable and not on a CPU: the lock may have been kept for
+ * it. Prints one JSON object.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <taut/clock.h>
+
+#include "locks.h"
+#include "waits.h"
+
+#define THREADS_MAX 64
+
+struct shared {
+    const struct kind *kind;
+    union any_lock lock;
+    _Atomic int go, stop;
+    _Atomic uint64_t ready;
+    uint64_t acquisitions; /* by whoever holds the lock */
+};
+
+struct worker {
+    struct shared *shared;
+    struct waits waits;
+    uint64_t held_steps, outside_steps, held_ns;
+    uint64_t ops, cpu_ns, switches, passed_most;
+    uint32_t bypass_most;
+    pthread_t thread;
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bench_lock: %s\n", what);
+    exit(2);
+}
+
+/* One step depends on the one before: nothing to overlap, and nothing to leave out. */
+static uint64_t work(uint64_t steps, uint64_t value)
+{
+    for (uint64_t i = 0; i < steps; i++) {
+        value = value * 6364136223846793005u + 1442695040888963407u;
+        __asm__ volatile("" : "+r"(value));
+    }
+    return value;
+}
+
+/* Steps of 1 ms: the fastest of many runs, so that who disturbs does not count. */
+static uint64_t calibrate(void)
+{
+    uint64_t best_ns = UINT64_MAX;
+    for (int i = 0; i < 200; i++) {
+        uint64_t begin_ns = taut_now_ns();
+        work(50000, begin_ns);
+        uint64_t took_ns = taut_now_ns() - begin_ns;
+        if (took_ns < best_ns)
+            best_ns = took_ns;
+    }
+    return 50000 * TAUT_NS_PER_MS / best_ns;
+}
+
+static void one_turn(struct worker *worker, struct hold *hold)
+{
+    struct shared *shared = worker->shared;
+    uint64_t begin_ns = taut_now_ns();
+    uint64_t before = __atomic_load_n(&shared->acquisitions, __ATOMIC_RELAXED);
+    uint32_t bypass = shared->kind->acquire(&shared->lock, hold);
+    uint64_t passed = shared->acquisitions - before;
+    __atomic_store_n(&shared->acquisitions, shared->acquisitions + 1, __ATOMIC_RELAXED);
+    uint64_t got_ns = taut_now_ns();
+    if (passed > worker->passed_most)
+        worker->passed_most = passed;
+    if (bypass > worker->bypass_most)
+        worker->bypass_most = bypass;
+    work(worker->held_steps, begin_ns);
+    shared->kind->release(&shared->lock, hold);
+    uint64_t out_ns = taut_now_ns();
+    waits_add(&worker->waits, begin_ns, got_ns);
+    if (out_ns - got_ns > worker->held_ns + HOLD_LATE_NS)
+        waits_hold_late(&worker->waits, got_ns + worker->held_ns, out_ns);
+    work(worker->outside_steps, begin_ns);
+    worker->ops++;
+}
+
+static void *run(void *context)
+{
+    struct worker *worker = context;
+    struct shared *shared = worker->shared;
+    struct hold hold;
+    if (waits_open(&worker->waits) != 0)
+        fail("/proc/thread-self/schedstat can't be read");
+    atomic_fetch_add(&shared->ready, 1);
+    while (!atomic_load(&shared->go))
+        work(1000, 1);
+    while (!atomic_load_explicit(&shared->stop, memory_order_relaxed))
+        one_turn(worker, &hold);
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    worker->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * TAUT_NS_PER_S +
+                     (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * TAUT_NS_PER_US;
+    worker->switches = (uint64_t)usage.ru_nivcsw;
+    return NULL;
+}
+
+static double jain(const struct worker *workers, uint32_t threads)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        sum += (double)workers[i].ops;
+        squares += (double)workers[i].ops * (double)workers[i].ops;
+    }
+    return squares > 0 ? sum * sum / (threads * squares) : 0;
+}
+
+static void print(const char *name, struct worker *workers, uint32_t threads, uint64_t took_ns)
+{
+    static struct waits all;
+    uint64_t ops = 0, cpu_ns = 0, switches = 0, passed = 0;
+    uint32_t bypass = 0;
+    struct explained explained = {0};
+    for (uint32_t i = 0; i < threads; i++) {
+        ops += workers[i].ops;
+        cpu_ns += workers[i].cpu_ns;
+        switches += workers[i].switches;
+        passed = workers[i].passed_most > passed ? workers[i].passed_most : passed;
+        bypass = workers[i].bypass_most > bypass ? workers[i].bypass_most : bypass;
+        waits_merge(&all, &workers[i].waits);
+    }
+    for (uint32_t i = 0; i < threads; i++) {
+        const struct waits *others[THREADS_MAX];
+        uint32_t count = 0;
+        for (uint32_t j = 0; j < threads; j++)
+            if (j != i)
+                others[count++] = &workers[j].waits;
+        waits_explain(&workers[i].waits, others, count, &explained);
+    }
+    printf("{\"kind\": \"%s\", \"threads\": %u, \"ops\": %" PRIu64 ", \"took_ns\": %" PRIu64
+           ", \"ops_per_s\": %.0f",
+           name, threads, ops, took_ns, (double)ops * 1e9 / (double)took_ns);
+    printf(", \"cpu_ns_per_op\": %.0f, \"jain\": %.3f, \"nivcsw\": %" PRIu64,
+           ops ? (double)cpu_ns / (double)ops : 0.0, jain(workers, threads), switches);
+    printf(", \"p50_ns\": %" PRIu64 ", \"p999_ns\": %" PRIu64 ", \"max_ns\": %" PRIu64,
+           waits_quantile(&all, 0.5), waits_quantile(&all, 0.999), all.max_ns);
+    printf(", \"over_1ms\": %" PRIu64 ", \"over_2ms\": %" PRIu64 ", \"unexplained_2ms\": %" PRIu64
+           ", \"unexplained_most_ns\": %" PRIu64 ", \"dropped\": %" PRIu64,
+           explained.over_1ms, explained.over_2ms, explained.unexplained_2ms,
+           explained.unexplained_most_ns, all.dropped);
+    printf(", \"passed_most\": %" PRIu64 ", \"bypass_most\": %u, \"ops_each\": [", passed, bypass);
+    for (uint32_t i = 0; i < threads; i++)
+        printf("%s%" PRIu64, i ? ", " : "", workers[i].ops);
+    printf("]}\n");
+}
+
+int main(int argc, char **argv)
+{
+    static struct shared shared;
+    static struct worker workers[THREADS_MAX];
+    uint64_t number[6] = {0};
+    if (argc != 6 && argc != 8)
+        fail("usage: bench_lock KIND THREADS HELD_NS OUTSIDE_NS MS [FIRST_HELD_NS "
+             "FIRST_OUTSIDE_NS]");
+    for (int i = 2; i < argc; i++)
+        number[i - 2] = strtoull(argv[i], NULL, 10);
+    uint32_t threads = (uint32_t)number[0];
+    shared.kind = kind_of(argv[1]);
+    if (!shared.kind || threads == 0 || threads > THREADS_MAX || number[3] == 0)
+        fail("unknown kind, or a number outside its range");
+    if (shared.kind->init(&shared.lock) != 0)
+        fail("the lock can't be made");
+    uint64_t per_ms = calibrate();
+    for (uint32_t i = 0; i < threads; i++) {
+        uint64_t held_ns = argc == 8 && i == 0 ? number[4] : number[1];
+        uint64_t outside_ns = argc == 8 && i == 0 ? number[5] : number[2];
+        workers[i].shared = &shared;
+        workers[i].held_ns = held_ns;
+        workers[i].held_steps = held_ns * per_ms / TAUT_NS_PER_MS;
+        workers[i].outside_steps = outside_ns * per_ms / TAUT_NS_PER_MS;
+        if (pthread_create(&workers[i].thread, NULL, run, &workers[i]) != 0)
+            fail("can't make a thread");
+    }
+    struct timespec nap = {.tv_nsec = (long)TAUT_NS_PER_MS};
+    while (atomic_load(&shared.ready) < threads)
+        nanosleep(&nap, NULL);
+    uint64_t begin_ns = taut_now_ns();
+    atomic_store(&shared.go, 1);
+    struct timespec length = {.tv_sec = (time_t)(number[3] / 1000),
+                              .tv_nsec = (long)(number[3] % 1000 * TAUT_NS_PER_MS)};
+    nanosleep(&length, NULL);
+    atomic_store(&shared.stop, 1);
+    for (uint32_t i = 0; i < threads; i++)
+        pthread_join(workers[i].thread, NULL);
+    print(argv[1], workers, threads, taut_now_ns() - begin_ns);
+    return 0;
+}
