@@ -84,6 +84,8 @@ struct taut_gateway_options {
                             for any SenderCompID, with the settings of sessions[0] */
     const struct taut_handler *handler; /* NULL = fill */
     const struct taut_log *log;         /* NULL = none */
+    uint64_t spin_ns; /* how long a worker looks before it sleeps: struct taut_port_options. Read
+                         back from the ports once started */
 };
 
 /* One worker's counters, or the sum of all. */

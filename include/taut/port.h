@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include <taut/err.h>
+#include <taut/wait.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +90,9 @@ struct taut_port_options {
     uint32_t delay;             /* 1: leave Nagle's algorithm on (TCP_NODELAY is set otherwise) */
     uint32_t send_buffer_bytes; /* SO_SNDBUF; 0 = the system's */
     uint32_t receive_buffer_bytes; /* SO_RCVBUF; 0 = the system's */
+    uint64_t spin_ns; /* how long a poll looks again and again before it sleeps; 0 = the default:
+                         TAUT_WAIT_NONE_NS, and TAUT_NEVER_NS when busy-polling, where nothing else
+                         is possible. At most 1 s or TAUT_NEVER_NS. Obeyed on any machine */
 };
 
 /* What is in effect, read back, and counters. Written by the owner, readable by any thread. */
@@ -104,6 +108,11 @@ struct taut_port_stats {
     uint64_t buffers_peak;  /* most borrowed at a time */
     uint64_t shed;          /* accepted and closed at once: the process had no descriptor left */
     uint64_t accept_pauses; /* listeners rested for up to 100 ms: not even that, or accept failed */
+    /* How polls ended: with completions and without a sleep, with some after a sleep, with none.
+     * caught + parked + expired == polls while nobody polls; expired == polls_empty. */
+    uint64_t caught, parked, expired;
+    uint64_t contended;   /* spins in which the CPU was taken away for more than 50 us */
+    uint64_t late_max_ns; /* the most that a poll which waited came back after its deadline */
 };
 
 /*
@@ -164,9 +173,12 @@ TAUT_API int taut_port_set_user(struct taut_port *port, struct taut_conn conn, u
  * scheduler adds. Order within one connection is kept, CLOSED is always its last, and no poll gives
  * more than one completion of a connection.
  *
- * A busy-polling port looks at the clock in each turn. With one or two connections it receives from
- * each without asking the kernel who is ready, and looks for new connections, room to write and
- * finished connects every 20 us only: a single look with deadline 0 may miss one as young as that.
+ * A poll that finds nothing looks again for options.spin_ns, then it sleeps. It looks at the clock
+ * in each turn and never yields. When the CPU is taken away meanwhile, it sleeps at once; a
+ * busy-polling port, which never sleeps, goes on and counts it (`contended`). With one or two
+ * connections such a port receives from each without asking the kernel who is ready, and looks for
+ * new connections, room to write and finished connects every 20 us only: a single look with
+ * deadline 0 may miss one as young as that.
  */
 TAUT_API int taut_port_poll(struct taut_port *port, struct taut_completion *completions,
                             uint32_t most, uint64_t deadline_ns);

@@ -190,6 +190,24 @@ static json_t *planned_cpu(uint32_t cpu)
     return cpu == RIG_UNBOUND ? json_null() : json_integer(cpu);
 }
 
+/* A budget, null where it has no end. */
+static json_t *budget_json(uint64_t spin_ns)
+{
+    return spin_ns == TAUT_NEVER_NS ? NULL : json_integer((json_int_t)spin_ns);
+}
+
+/* How a port waited: caught + parked + expired are its polls. */
+static void set_waits(json_t *one, const struct taut_port_stats *port)
+{
+    set_u64(one, "polls", port->polls);
+    set_u64(one, "sleeps", port->sleeps);
+    set_u64(one, "caught", port->caught);
+    set_u64(one, "parked", port->parked);
+    set_u64(one, "expired", port->expired);
+    set_u64(one, "contended", port->contended);
+    set_u64(one, "late_max_ns", port->late_max_ns);
+}
+
 static json_t *server_json(const struct bench *b)
 {
     const struct load_server *server = &b->control.shared->server;
@@ -198,6 +216,7 @@ static json_t *server_json(const struct bench *b)
     set(o, "handler", text_of(b->options.handler));
     set(o, "port", json_string(taut_port_kind_name(server->effective.port_kind)));
     set(o, "busy_poll", json_boolean(server->effective.busy_poll));
+    set(o, "spin_ns", budget_json(server->effective.spin_ns));
     set(o, "scan",
         json_string(taut_scan_name(server->effective.scan_variant == TAUT_SCAN_AUTO
                                        ? taut_scan_best()
@@ -215,6 +234,7 @@ static json_t *server_json(const struct bench *b)
         set_u64(one, "app_out", w->app_out);
         set_u64(one, "bytes_assembled", w->bytes_assembled);
         set_u64(one, "connections_peak", w->connections_peak);
+        set_waits(one, &w->port);
         json_array_append_new(workers, one);
     }
     set(o, "workers", workers);
@@ -234,12 +254,12 @@ static json_t *clients_json(const struct bench *b)
         set(one, "cpu_read_back", cpu_or_null(process->cpu_bound));
         set(one, "port", json_string(taut_port_kind_name(process->effective.kind)));
         set(one, "busy_poll", json_boolean(process->effective.busy_poll));
+        set(one, "spin_ns", budget_json(process->effective.spin_ns));
         set_u64(one, "reply_bytes_least", process->reply_bytes_least);
         set_u64(one, "reply_bytes_most", process->reply_bytes_most);
         set_u64(one, "heartbeats_sent", process->heartbeats_sent);
         set_u64(one, "raw_waits", process->raw_stalls);
-        set_u64(one, "polls", process->port.polls);
-        set_u64(one, "sleeps", process->port.sleeps);
+        set_waits(one, &process->port);
         set_u64(one, "sends_short", process->port.sends_short);
         set(one, "clock_drift_ppb", process->drift_known ? json_integer(process->drift_ppb) : NULL);
         json_array_append_new(list, one);

@@ -302,6 +302,11 @@ void taut_gateway_effective(const struct taut_gateway *g, struct taut_gateway_op
     *options = g->options;
     if (taut_gateway_port(g)) /* once it listens: what 0 became */
         options->port_number = taut_gateway_port(g);
+    if (g->workers[0].port) {
+        struct taut_port_options port;
+        taut_port_effective(g->workers[0].port, &port);
+        options->spin_ns = port.spin_ns;
+    }
 }
 
 static void add_port(struct taut_port_stats *sum, const struct taut_port *port)
@@ -326,6 +331,13 @@ static void add_port(struct taut_port_stats *sum, const struct taut_port *port)
     sum->wakes += s.wakes;
     sum->connections_peak += s.connections_peak;
     sum->buffers_peak += s.buffers_peak;
+    sum->shed += s.shed;
+    sum->accept_pauses += s.accept_pauses;
+    sum->caught += s.caught;
+    sum->parked += s.parked;
+    sum->expired += s.expired;
+    sum->contended += s.contended;
+    sum->late_max_ns = s.late_max_ns > sum->late_max_ns ? s.late_max_ns : sum->late_max_ns;
 }
 
 static void add(struct taut_gateway_stats *sum, const struct taut__counters *counters,

@@ -362,7 +362,8 @@ static int make_ready(struct taut__worker *w, struct taut_err *err)
                                         .connections = w->capacity + (single ? 1 : 0),
                                         .buffers = TAUT__BUFFERS,
                                         .buffer_bytes = TAUT__BUFFER_BYTES,
-                                        .busy_poll = g->options.busy_poll};
+                                        .busy_poll = g->options.busy_poll,
+                                        .spin_ns = g->options.spin_ns};
     const struct taut_handler *handler = g->options.handler;
     int code;
     atomic_store_explicit(&w->counters.tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);

@@ -25,6 +25,7 @@
 
 #include "base/check.h"
 #include "port/epoll.h"
+#include "wait/window.h"
 
 /* --- ready list ------------------------------------------------------------------------------ */
 
@@ -258,6 +259,7 @@ static int epoll_start(struct taut_port *port, struct taut_err *err)
     state->stream_slots = (uint32_t *)(void *)(state + 1);
     state->stream_places = state->stream_slots + port->options.connections;
     state->wake_fd = state->reserve_fd = -1;
+    (void)taut__spin_default(NULL); /* reads files, once a process: here, and not in a poll */
     state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (state->epoll_fd >= 0)
         state->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -400,28 +402,83 @@ static void resume_accepting(struct taut_port *port, uint64_t now_ns)
     }
 }
 
+/* A wait's loop of looks: the port's own budget, and never a yield, which would hand this CPU to
+ * whoever is not waited for. */
+static void spin_begin(const struct taut_port *port, struct taut_spin *spin, uint64_t until_ns)
+{
+    struct taut_wait_policy policy = {
+        .size = sizeof policy, .strict = 1, .spin_ns = port->options.spin_ns};
+    taut_spin_begin(spin, until_ns, &policy);
+    spin->look_each = 1; /* a look is a system call, and dearer than the clock */
+}
+
+static void spin_end(struct taut_port *port, struct taut_spin *spin, uint32_t found)
+{
+    taut_spin_end(spin, found ? TAUT_WAIT_CAUGHT : TAUT_WAIT_EXPIRED, NULL);
+    if (spin->report.contended)
+        taut__port_count(port, TAUT__PORT_CONTENDED, 1);
+}
+
+/* 1: something is ready or a wake has come; 0: the budget is used up, it is until_ns, or the CPU
+ * was taken away. */
+static uint32_t spin_until(struct taut_port *port, uint64_t until_ns)
+{
+    const struct taut__port_epoll_state *state = port->kind;
+    struct taut_spin spin;
+    uint32_t found = 0;
+    spin_begin(port, &spin, until_ns);
+    while (!found && taut_spin_next(&spin)) {
+        look(port);
+        found = state->ready_count ||
+                atomic_load_explicit(&port->woken, memory_order_relaxed); /* taken by take_wake() */
+    }
+    spin_end(port, &spin, found);
+    return found;
+}
+
+/* Nothing came until the deadline. Who did not wait is not late, however long ago that was. */
+static int poll_expired(struct taut_port *port, uint64_t now_ns, uint64_t deadline_ns,
+                        uint32_t slept, uint32_t waited)
+{
+    if (waited)
+        taut__port_count_peak(port, TAUT__PORT_LATE_MAX_NS, now_ns - deadline_ns);
+    taut__port_poll_ended(port, 0, slept);
+    return 0;
+}
+
 static int poll_blocking(struct taut_port *port, struct taut_completion *completions, uint32_t most,
                          uint64_t deadline_ns)
 {
     struct taut__port_epoll_state *state = port->kind;
     uint32_t stuck = 0; /* all that is ready waits for buffers: only an event helps */
+    uint32_t spun = port->options.spin_ns <= TAUT_WAIT_NONE_NS, slept = 0, waited = 0;
     for (;;) {
         uint32_t given = take_wake(port, completions);
         uint64_t until_ns = deadline_ns;
         if (state->accept_again_ns < until_ns)
             until_ns = state->accept_again_ns;
         uint64_t now_ns = until_ns == TAUT_NEVER_NS || until_ns == 0 ? 0 : taut_now_ns();
-        if (given || (state->ready_count && !stuck) || now_ns >= until_ns)
+        if (given || (state->ready_count && !stuck) || now_ns >= until_ns) {
             look(port);
-        else
+        } else if (!spun && !stuck) {
+            spun = waited = 1;
+            if (!spin_until(port, until_ns))
+                continue;
+            given = take_wake(port, completions);
+        } else {
+            slept = waited = 1;
             sleep_until(port, now_ns, until_ns);
+        }
         if (state->accept_again_ns != TAUT_NEVER_NS)
             resume_accepting(port, taut_now_ns());
         given = taut__port_epoll_serve(port, completions, most, given);
-        if (given)
+        if (given) {
+            taut__port_poll_ended(port, given, slept);
             return (int)given;
-        if (deadline_ns != TAUT_NEVER_NS && taut_now_ns() >= deadline_ns)
-            return 0;
+        }
+        now_ns = deadline_ns == TAUT_NEVER_NS ? 0 : taut_now_ns();
+        if (now_ns >= deadline_ns)
+            return poll_expired(port, now_ns, deadline_ns, slept, waited);
         stuck = state->ready_count > 0 && state->blocked == state->ready_count;
     }
 }
@@ -447,27 +504,44 @@ static uint32_t receive_direct(struct taut_port *port, struct taut_completion *c
     return given;
 }
 
+/* One turn of a busy poll. */
+static uint32_t busy_turn(struct taut_port *port, struct taut_completion *completions,
+                          uint32_t most, uint64_t now_ns)
+{
+    struct taut__port_epoll_state *state = port->kind;
+    uint32_t given = take_wake(port, completions);
+    if (state->direct)
+        given = receive_direct(port, completions, most, given);
+    if (!state->direct || state->direct_count == 0 || now_ns >= state->look_again_ns) {
+        state->look_again_ns = now_ns + TAUT__PORT_LOOK_NS;
+        look(port);
+        resume_accepting(port, now_ns);
+    }
+    if (state->ready_count)
+        given = taut__port_epoll_serve(port, completions, most, given);
+    return given;
+}
+
 static int poll_busy(struct taut_port *port, struct taut_completion *completions, uint32_t most,
                      uint64_t deadline_ns)
 {
-    struct taut__port_epoll_state *state = port->kind;
-    for (;;) {
-        uint32_t given = take_wake(port, completions);
-        uint64_t now_ns = taut_now_ns();
-        if (state->direct)
-            given = receive_direct(port, completions, most, given);
-        if (!state->direct || state->direct_count == 0 || now_ns >= state->look_again_ns) {
-            state->look_again_ns = now_ns + TAUT__PORT_LOOK_NS;
-            look(port);
-            resume_accepting(port, now_ns);
-        }
-        if (state->ready_count)
-            given = taut__port_epoll_serve(port, completions, most, given);
-        if (given)
-            return (int)given;
-        if (now_ns >= deadline_ns)
-            return 0;
+    uint64_t now_ns = taut_now_ns();
+    uint32_t given = busy_turn(port, completions, most, now_ns), waited = 0;
+    /* A spin that ends before its deadline had its CPU taken away. Who asked for a port that never
+     * sleeps goes on all the same. */
+    while (!given && now_ns < deadline_ns) {
+        struct taut_spin spin;
+        waited = 1;
+        spin_begin(port, &spin, deadline_ns);
+        while (!given && taut_spin_next(&spin))
+            given = busy_turn(port, completions, most, spin.last_ns);
+        spin_end(port, &spin, given);
+        now_ns = spin.last_ns;
     }
+    if (!given)
+        return poll_expired(port, now_ns, deadline_ns, 0, waited);
+    taut__port_poll_ended(port, given, 0);
+    return (int)given;
 }
 
 static int epoll_poll(struct taut_port *port, struct taut_completion *completions, uint32_t most,

@@ -167,6 +167,15 @@ static int take_options(struct taut_port_options *effective,
         return taut_err_set(err, TAUT_EINVAL, "port: buffers of %u bytes are above %u",
                             effective->buffer_bytes, TAUT__PORT_BUFFER_BYTES_MAX);
     effective->busy_poll = effective->busy_poll != 0;
+    if (effective->spin_ns == 0)
+        effective->spin_ns = effective->busy_poll ? TAUT_NEVER_NS : TAUT_WAIT_NONE_NS;
+    if (effective->spin_ns > TAUT_NS_PER_S && effective->spin_ns != TAUT_NEVER_NS)
+        return taut_err_set(err, TAUT_EINVAL, "port: spinning for %llu ns is above a second",
+                            (unsigned long long)effective->spin_ns);
+    if (effective->busy_poll && effective->spin_ns != TAUT_NEVER_NS)
+        return taut_err_set(err, TAUT_EINVAL,
+                            "port: busy-polling spins without end, not for %llu ns",
+                            (unsigned long long)effective->spin_ns);
     effective->delay = effective->delay != 0;
     return 0;
 }

@@ -88,6 +88,11 @@ enum taut__port_counter {
     TAUT__PORT_BUFFERS_PEAK,
     TAUT__PORT_SHED,
     TAUT__PORT_ACCEPT_PAUSES,
+    TAUT__PORT_CAUGHT,
+    TAUT__PORT_PARKED,
+    TAUT__PORT_EXPIRED,
+    TAUT__PORT_CONTENDED,
+    TAUT__PORT_LATE_MAX_NS,
     TAUT__PORT_COUNTERS
 };
 _Static_assert(sizeof(struct taut_port_stats) == TAUT__PORT_COUNTERS * sizeof(uint64_t),
@@ -100,6 +105,7 @@ struct taut__port_operations {
     int (*start)(struct taut_port *port,
                  struct taut_err *err); /* may allocate; after it, no more */
     void (*stop)(struct taut_port *port);
+    /* `most` > 0. Each call counts itself once with taut__port_poll_ended(). */
     int (*poll)(struct taut_port *port, struct taut_completion *completions, uint32_t most,
                 uint64_t deadline_ns);
     void (*wake)(struct taut_port *port);
@@ -160,6 +166,16 @@ static inline void taut__port_count_peak(struct taut_port *port, enum taut__port
 {
     if (value > atomic_load_explicit(&port->counters[counter], memory_order_relaxed))
         atomic_store_explicit(&port->counters[counter], value, memory_order_relaxed);
+}
+
+/* How a poll ended, which gave `given` completions and has entered the kernel to block or not. */
+static inline void taut__port_poll_ended(struct taut_port *port, uint32_t given, uint32_t slept)
+{
+    taut__port_count(port,
+                     !given  ? TAUT__PORT_EXPIRED
+                     : slept ? TAUT__PORT_PARKED
+                             : TAUT__PORT_CAUGHT,
+                     1);
 }
 
 static inline uint32_t taut__port_slot_index(const struct taut_port *port,

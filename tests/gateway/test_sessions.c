@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <taut/clock.h>
+#include <taut/wait.h>
 
 #include "support.h"
 
@@ -360,6 +361,46 @@ static void too_many_connections_are_refused(void **state)
     stop_gateway(gateway);
 }
 
+/* A worker's port spins as the options say, which can be read back; what a port refuses, start
+ * tells. */
+static void spin_budget_is_the_port_s(void **state)
+{
+    static const struct {
+        uint64_t spin_ns;
+        uint32_t busy;
+        uint64_t effective_ns;
+    } cases[] = {{0, 0, TAUT_WAIT_NONE_NS}, {0, 1, TAUT_NEVER_NS}, {50 * TAUT_NS_PER_US, 0, 50000}};
+    struct taut_gateway_options options;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct taut_gateway *gateway =
+            start(state, (struct taut_gateway_options){.spin_ns = cases[i].spin_ns,
+                                                       .busy_poll = cases[i].busy});
+        taut_gateway_effective(gateway, &options);
+        assert_true(options.spin_ns == cases[i].effective_ns);
+        peer_logon(&a, gateway, "P0000");
+        works(&a);
+        struct taut_port_stats port = stats_of(gateway, UINT32_MAX).port;
+        assert_true(port.caught + port.parked > 0);
+        assert_true(cases[i].busy ? port.caught > 0 : port.parked > 0);
+        stop_gateway(gateway);
+        peer_close(&a);
+    }
+    struct taut_err err = {0};
+    struct taut_gateway *gateway = NULL;
+    struct taut_session_config config = {
+        .size = sizeof(config), .sender_comp_id = "TAUT", .target_comp_id = "P0000"};
+    options = (struct taut_gateway_options){.size = sizeof(options),
+                                            .shape = *(uint32_t *)*state,
+                                            .workers = 1,
+                                            .sessions = &config,
+                                            .session_count = 1,
+                                            .spin_ns = 2 * TAUT_NS_PER_S};
+    assert_int_equal(taut_gateway_create(&gateway, &options, &err), 0);
+    assert_int_equal(taut_gateway_start(gateway, &err), TAUT_EINVAL);
+    assert_non_null(strstr(err.text, "spinning"));
+    taut_gateway_destroy(gateway);
+}
+
 #define BOTH(function)                                                                             \
     {#function " (single)", function, NULL, NULL, &single},                                        \
     {                                                                                              \
@@ -383,6 +424,7 @@ int main(void)
         BOTH(stop_logs_everybody_out),
         BOTH(stop_ends_as_soon_as_all_have_answered),
         BOTH(too_many_connections_are_refused),
+        BOTH(spin_budget_is_the_port_s),
     };
     return cmocka_run_group_tests_name("gateway/sessions", tests, NULL, NULL);
 }
