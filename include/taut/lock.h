@@ -116,7 +116,8 @@ TAUT_API int taut_lock_destroy(struct taut_lock *lock);
  * deadline passed is acquired, or passed on to the next waiter: never lost. report may be NULL.
  *
  * Returns TAUT_LOCK_ACQUIRED, TAUT_LOCK_EXPIRED or TAUT_LOCK_OWNER_DIED; TAUT_EINVAL: NULL or not
- * made; TAUT_ESTATE: the caller holds it already, or it was made before fork(2) in the parent.
+ * made; TAUT_ESTATE: the caller holds it already, or it was made before fork(2) in the parent;
+ * TAUT_ENOMEM: robust, and this thread's end can't be watched (once a thread, at its first).
  */
 TAUT_API int taut_lock_acquire(struct taut_lock *lock, uint64_t deadline_ns,
                                struct taut_lock_report *report);
@@ -130,7 +131,7 @@ TAUT_API int taut_lock_try(struct taut_lock *lock, struct taut_lock_report *repo
  * The reason is tested first, then at every turn: after each sleep, while spinning at each look at
  * the lock, and at least every 200 us. taut_lock_look() makes sleeping waiters test at once. gone()
  * runs on the caller's thread, without the lock; it must not touch this lock. Else as
- * taut_lock_acquire().
+ * taut_lock_acquire(); TAUT_EINVAL: gone is NULL.
  */
 TAUT_API int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), void *context,
                           uint64_t deadline_ns, struct taut_lock_report *report);

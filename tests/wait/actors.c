@@ -49,6 +49,10 @@ int __wrap_taut__futex_wait(const _Atomic uint32_t *word, uint32_t expected, uin
                             uint32_t scope)
 {
     (void)scope;
+    if (self->stop_at_futex) {
+        self->stop_at_futex = 0;
+        stop(ACTOR_AT_FUTEX);
+    }
     if (atomic_load(word) != expected)
         return TAUT__FUTEX_CHANGED;
     self->word = word;

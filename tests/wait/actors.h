@@ -22,7 +22,7 @@
 
 #define ACTORS 8
 
-enum actor_state { ACTOR_IDLE, ACTOR_ASLEEP, ACTOR_AT_CLOCK };
+enum actor_state { ACTOR_IDLE, ACTOR_ASLEEP, ACTOR_AT_CLOCK, ACTOR_AT_FUTEX };
 
 enum actor_call { CALL_ACQUIRE, CALL_OR, CALL_TRY, CALL_RELEASE, CALL_LOOK, CALL_END };
 
@@ -36,6 +36,7 @@ struct actor {
     uint64_t until_ns;      /* the deadline it sleeps with */
     uint32_t sleeps;        /* of this call */
     uint32_t stop_at_clock; /* stop at the n-th look at the clock from here; 0 = never */
+    uint32_t stop_at_futex; /* 1: stop once before the kernel compares the word it will sleep on */
     int32_t tid;
     /* internal */
     enum actor_call call;
@@ -63,7 +64,7 @@ enum actor_state actor_or(uint32_t number, struct taut_lock *lock, int (*gone)(v
 enum actor_state actor_try(uint32_t number, struct taut_lock *lock);
 enum actor_state actor_release(uint32_t number, struct taut_lock *lock);
 enum actor_state actor_look(uint32_t number, struct taut_lock *lock);
-/* From a sleep with enum taut__futex_outcome, or from a stop at the clock. */
+/* From a sleep with enum taut__futex_outcome, or from another stop. */
 enum actor_state actor_resume(uint32_t number, int outcome);
 
 #endif

@@ -253,11 +253,52 @@ static void nothing_is_lost_on_one_cpu(void **state)
     premises(&sums);
 }
 
+/* --- the last one out --- */
+
+static void *free_it(void *context)
+{
+    struct taut_lock *lock = context;
+    if (taut_lock_acquire(lock, TAUT_NEVER_NS, NULL) != TAUT_LOCK_ACQUIRED)
+        abort();
+    taut_lock_release(lock);
+    if (taut_lock_destroy(lock) != 0)
+        abort();
+    memset(lock, 0xff, sizeof *lock);
+    free(lock);
+    return NULL;
+}
+
+/* Whoever released before does not touch the lock any more. A sanitizer sees more of it than we do.
+ */
+static void the_next_holder_may_free_the_lock(void **state)
+{
+    (void)state;
+    const struct taut_lock_options options = {.size = sizeof options, .spin_ns = TAUT_WAIT_NONE_NS};
+    for (int round = 0; round < 500; round++) {
+        struct taut_lock *lock = aligned_alloc(TAUT_LINE_BYTES, sizeof *lock);
+        struct taut_lock_stats stats;
+        pthread_t thread;
+        assert_non_null(lock);
+        assert_int_equal(taut_lock_init(lock, round % 2 ? &options : NULL, NULL), 0);
+        assert_int_equal(taut_lock_acquire(lock, 0, NULL), TAUT_LOCK_ACQUIRED);
+        assert_int_equal(pthread_create(&thread, NULL, free_it, lock), 0);
+        do {
+            sched_yield();
+            taut_lock_stats(lock, &stats);
+        } while (stats.waiters == 0);
+        if (round % 4 < 2)
+            sched_yield(); /* it sleeps, or it is on its way to */
+        taut_lock_release(lock);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_with_1_2_and_4_threads_a_cpu),
         cmocka_unit_test(nothing_is_lost_on_one_cpu),
+        cmocka_unit_test(the_next_holder_may_free_the_lock),
     };
     return cmocka_run_group_tests_name("wait/lock_stress", tests, NULL, NULL);
 }

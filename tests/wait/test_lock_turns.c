@@ -47,6 +47,11 @@ static int teardown(void **state)
     return 0;
 }
 
+static int is_set(void *context)
+{
+    return *(int *)context;
+}
+
 static struct taut_lock_stats stats(void)
 {
     struct taut_lock_stats now;
@@ -194,6 +199,21 @@ static void nobody_sleeps_on_a_lock_that_became_free(void **state)
     at_rest();
 }
 
+static void a_wake_up_before_the_sleep_is_not_missed(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    actor(A)->stop_at_futex = 1;
+    assert_int_equal(actor_acquire(A, &lock, TAUT_NEVER_NS), ACTOR_AT_FUTEX);
+    releases(OWNER);
+    assert_int_equal(actors_wake_calls, 1);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor(A)->report.parks, 0);
+    releases(A);
+    at_rest();
+}
+
 /* Promoted between its look at the queue and its sleep: the wake-up is in its word. */
 static void who_is_promoted_on_the_way_to_sleep_is_woken(void **state)
 {
@@ -228,6 +248,21 @@ static void a_spurious_wake_up_changes_nothing(void **state)
     releases(A);
     gets(B);
     releases(B);
+    at_rest();
+}
+
+static void a_lock_that_is_waited_for_is_not_ended(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    assert_int_equal(taut_lock_destroy(&lock), TAUT_EBUSY);
+    releases(OWNER);
+    assert_int_equal(stats().owner_tid, 0);
+    assert_int_equal(taut_lock_destroy(&lock), TAUT_EBUSY); /* free, and A on its way */
+    gets(A);
+    assert_int_equal(taut_lock_destroy(&lock), TAUT_EBUSY);
+    releases(A);
     at_rest();
 }
 
@@ -442,28 +477,34 @@ static void a_past_deadline_tries_once(void **state)
     at_rest();
 }
 
+/* Any of three, one after the other. */
 static void who_times_out_leaves_the_queue_whole(void **state)
 {
     (void)state;
-    for (uint32_t leaver = A; leaver <= C; leaver++) {
+    for (uint32_t leavers = 1; leavers < 8; leavers++) {
         make(TAUT_LOCK_BOUNDED);
         uint64_t deadline_ns = actors_now_ns + TAUT_NS_PER_US;
+        uint32_t left = 0;
         for (uint32_t i = A; i <= C; i++)
-            sleeps(i, i == leaver ? deadline_ns : TAUT_NEVER_NS);
-        assert_int_equal(actor(leaver)->until_ns, deadline_ns);
+            sleeps(i, leavers >> (i - A) & 1 ? deadline_ns : TAUT_NEVER_NS);
         bypasses(OWNER, 2);
         actors_now_ns = deadline_ns + 30;
-        assert_int_equal(actor_resume(leaver, EXPIRED), ACTOR_IDLE);
-        assert_int_equal(actor(leaver)->result, TAUT_LOCK_EXPIRED);
-        assert_int_equal(actor(leaver)->report.late_ns, 30);
-        assert_int_equal(actor(leaver)->report.bypass_count, 2);
-        assert_int_equal(actor(leaver)->report.last_winner_tid, actor(OWNER)->tid);
-        assert_int_equal(stats().waiters, 2);
+        for (uint32_t i = A; i <= C; i++) {
+            if (!(leavers >> (i - A) & 1))
+                continue;
+            assert_int_equal(actor(i)->until_ns, deadline_ns);
+            assert_int_equal(actor_resume(i, EXPIRED), ACTOR_IDLE);
+            assert_int_equal(actor(i)->result, TAUT_LOCK_EXPIRED);
+            assert_int_equal(actor(i)->report.late_ns, 30);
+            assert_int_equal(actor(i)->report.bypass_count, 2);
+            assert_int_equal(actor(i)->report.last_winner_tid, actor(OWNER)->tid);
+            assert_int_equal(stats().waiters, 3 - ++left);
+        }
         sleeps(OTHER, TAUT_NEVER_NS);
         assert_int_equal(stats().bypass_most, 2);
         releases(OWNER);
         for (uint32_t i = A; i <= C; i++) {
-            if (i == leaver)
+            if (leavers >> (i - A) & 1)
                 continue;
             gets(i);
             assert_int_equal(actor(i)->report.bypass_count, 2);
@@ -472,8 +513,8 @@ static void who_times_out_leaves_the_queue_whole(void **state)
         gets(OTHER);
         assert_int_equal(actor(OTHER)->report.bypass_count, 0);
         releases(OTHER);
-        assert_int_equal(stats().acquired, 6);
-        assert_int_equal(stats().expired, 1);
+        assert_int_equal(stats().acquired, 7 - left);
+        assert_int_equal(stats().expired, left);
         at_rest();
     }
 }
@@ -558,12 +599,29 @@ static void a_time_out_passes_the_wake_up_on(void **state)
     at_rest();
 }
 
-/* --- reasons --- */
-
-static int is_set(void *context)
+static void a_clock_near_its_end_changes_nothing(void **state)
 {
-    return *(int *)context;
+    (void)state;
+    int gone = 0;
+    actors_now_ns = UINT64_MAX - 1000;
+    make(TAUT_LOCK_BOUNDED);
+    assert_int_equal(actor_acquire(A, &lock, UINT64_MAX - 500), ACTOR_ASLEEP);
+    assert_int_equal(actor(A)->until_ns, UINT64_MAX - 500);
+    assert_int_equal(actor_or(B, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_int_equal(actor(B)->until_ns, TAUT_NEVER_NS); /* less than a slice is left */
+    bypasses(OWNER, 1);
+    actors_now_ns = UINT64_MAX - 400;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(actor(A)->report.late_ns, 100);
+    releases(OWNER);
+    gets(B);
+    assert_int_equal(actor(B)->report.waited_ns, 600);
+    releases(B);
+    at_rest();
 }
+
+/* --- reasons --- */
 
 static void a_reason_that_has_gone_is_seen_before_the_lock(void **state)
 {
@@ -639,6 +697,22 @@ static void looking_wakes_who_has_a_reason_and_nobody_else(void **state)
     at_rest();
 }
 
+/* Told to look between its test and its sleep. */
+static void a_look_before_the_sleep_is_not_missed(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make(TAUT_LOCK_BOUNDED);
+    actor(A)->stop_at_futex = 1;
+    assert_int_equal(actor_or(A, &lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_AT_FUTEX);
+    gone = 1;
+    assert_int_equal(actor_look(OTHER, &lock), ACTOR_IDLE);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    releases(OWNER);
+    at_rest();
+}
+
 /* The lock is free and kept for it, and it does not want it any more: the next is woken at once. */
 static void a_kept_lock_is_passed_on_when_the_reason_has_gone(void **state)
 {
@@ -668,8 +742,10 @@ int main(void)
         ONE(waiters_are_served_in_the_order_they_came),
         ONE(a_release_wakes_once_until_the_waiter_sleeps_again),
         ONE(nobody_sleeps_on_a_lock_that_became_free),
+        ONE(a_wake_up_before_the_sleep_is_not_missed),
         ONE(who_is_promoted_on_the_way_to_sleep_is_woken),
         ONE(a_spurious_wake_up_changes_nothing),
+        ONE(a_lock_that_is_waited_for_is_not_ended),
         ONE(the_oldest_waiter_is_bypassed_eight_times_and_then_served),
         ONE(the_bound_by_time_keeps_it_too),
         ONE(the_time_of_the_next_begins_when_it_came),
@@ -684,9 +760,11 @@ int main(void)
         ONE(a_hand_off_that_races_a_time_out_is_accepted),
         ONE(a_lock_freed_after_the_last_look_is_accepted),
         ONE(a_time_out_passes_the_wake_up_on),
+        ONE(a_clock_near_its_end_changes_nothing),
         ONE(a_reason_that_has_gone_is_seen_before_the_lock),
         ONE(a_reason_is_tested_after_each_sleep_of_at_most_200_us),
         ONE(looking_wakes_who_has_a_reason_and_nobody_else),
+        ONE(a_look_before_the_sleep_is_not_missed),
         ONE(a_kept_lock_is_passed_on_when_the_reason_has_gone),
     };
     return cmocka_run_group_tests_name("wait/lock_turns", tests, NULL, NULL);
