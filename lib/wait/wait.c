@@ -93,6 +93,16 @@ static uint32_t sleep_for(struct taut_event *event, uint32_t seen, struct taut_s
     return report->parks > 0 ? TAUT_WAIT_PARKED : TAUT_WAIT_CAUGHT;
 }
 
+/* The last thing that a wait does: release pairs with taut_event_destroy(), after which the memory
+ * may be gone. */
+static void count_outcome(struct taut_event *event, uint32_t outcome)
+{
+    atomic_fetch_add_explicit(outcome == TAUT_WAIT_CAUGHT   ? &event->caught
+                              : outcome == TAUT_WAIT_PARKED ? &event->parked
+                                                            : &event->expired,
+                              1, memory_order_release);
+}
+
 static void count_wait(struct taut_event *event, const struct taut_spin *spin)
 {
     const struct taut_wait_report *report = &spin->report;
@@ -108,11 +118,7 @@ static void count_wait(struct taut_event *event, const struct taut_spin *spin)
                                                       memory_order_relaxed, memory_order_relaxed))
             ;
     }
-    /* Last: release pairs with taut_event_destroy(), after which the memory may be gone. */
-    atomic_fetch_add_explicit(report->outcome == TAUT_WAIT_CAUGHT   ? &event->caught
-                              : report->outcome == TAUT_WAIT_PARKED ? &event->parked
-                                                                    : &event->expired,
-                              1, memory_order_release);
+    count_outcome(event, report->outcome);
 }
 
 int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
@@ -123,6 +129,13 @@ int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
     if (event->generation != taut__process_generation())
         return TAUT_ESTATE;
     atomic_fetch_add_explicit(&event->waits, 1, memory_order_relaxed);
+    if (report == NULL && taut__event_epoch_of(load_state(event)) != seen) {
+        /* Nobody asks for more: half the price of what follows. */
+        if (policy != NULL && policy->window != NULL)
+            taut__window_record(policy->window, TAUT_WAIT_CAUGHT, 0, 0);
+        count_outcome(event, TAUT_WAIT_CAUGHT);
+        return TAUT_WAIT_CAUGHT;
+    }
     struct taut_spin spin;
     taut_spin_begin(&spin, deadline_ns, policy);
     uint32_t outcome = TAUT_WAIT_CAUGHT;

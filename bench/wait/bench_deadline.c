@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Deadline honesty: nobody wakes the waiter, and busy neighbours are bound to its CPU. Each
+ * discipline has a thread of its own on that CPU, since the scheduler holds against a thread what
+ * it has used; they take turns, so that whatever else happens on the machine happens to all of
+ * them.
+ *
+ *   ours      taut_wait() with one struct taut_window and nothing else said
+ *   yields    taut_wait() told to spin 20 us and then to yield for the whole window
+ *   each      control: yields with a look at the clock at each
+ *   each-64   control: yields with a look at the clock at each 64th
+ *
+ * usage: bench_deadline WINDOW_US NEIGHBOURS ROUNDS [CPU]
+ *
+ * In a round each discipline waits eight windows, the last one one. Prints one JSON object a
+ * discipline: how long the window lasted (median, greatest) and how late the latest was. Neighbours
+ * end with this program, and by themselves after two minutes.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <taut/topology.h>
+#include <taut/wait.h>
+
+#define NEIGHBOURS_MOST  16u
+#define ROUNDS_MOST      1000u
+#define NEIGHBOUR_END_NS (120 * TAUT_NS_PER_S)
+
+#define IN_A_ROUND 8u
+
+enum discipline { OURS, YIELDS, EACH, EACH_64, DISCIPLINES };
+
+static const char *const names[] = {"ours", "yields", "each", "each-64"};
+
+static pid_t neighbours[NEIGHBOURS_MOST];
+static uint32_t neighbour_count;
+
+static void end_neighbours(void)
+{
+    for (uint32_t i = 0; i < neighbour_count; i++) {
+        kill(neighbours[i], SIGKILL);
+        waitpid(neighbours[i], NULL, 0);
+    }
+    neighbour_count = 0;
+}
+
+static int start_neighbours(uint32_t count, uint32_t cpu)
+{
+    pid_t parent = getpid();
+    for (uint32_t i = 0; i < count; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            return -1;
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent || taut_cpu_bind_self(cpu, NULL) != 0)
+                _exit(1);
+            uint64_t end_ns = taut_now_ns() + NEIGHBOUR_END_NS;
+            while (taut_now_ns() < end_ns)
+                ;
+            _exit(0);
+        }
+        neighbours[neighbour_count++] = child;
+    }
+    return 0;
+}
+
+/* A window that ends after `stride` yields at a time. */
+static void yield_for(uint64_t deadline_ns, int stride)
+{
+    do {
+        for (int i = 0; i < stride; i++)
+            sched_yield(); /* bare wait: the control that this bench is about */
+    } while (taut_now_ns() < deadline_ns);
+}
+
+static int compare(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* One discipline: its thread, and what it has measured. */
+struct arm {
+    enum discipline discipline;
+    uint32_t cpu, rounds, samples;
+    uint64_t window_ns;
+    struct taut_event turn, done; /* epochs: rounds begun, rounds over */
+    uint64_t lasted_ns[ROUNDS_MOST * IN_A_ROUND];
+    uint64_t yields, contended;
+    int failed;
+    pthread_t thread;
+};
+
+static void wait_once(struct arm *arm, struct taut_event *never, struct taut_window *window)
+{
+    struct taut_wait_policy policy = {.size = sizeof policy, .window = window};
+    struct taut_wait_report report;
+    if (arm->discipline == YIELDS) {
+        policy.spin_ns = 20 * TAUT_NS_PER_US;
+        policy.yield_ns = arm->window_ns;
+    }
+    uint64_t began_ns = taut_now_ns(), deadline_ns = began_ns + arm->window_ns;
+    if (arm->discipline == EACH || arm->discipline == EACH_64) {
+        yield_for(deadline_ns, arm->discipline == EACH ? 1 : 64);
+    } else {
+        arm->failed |= taut_wait(never, 0, deadline_ns, &policy, &report) != TAUT_WAIT_EXPIRED;
+        arm->yields += report.yields;
+        arm->contended += report.contended;
+    }
+    arm->lasted_ns[arm->samples++] = taut_now_ns() - began_ns;
+}
+
+static void *run_arm(void *context)
+{
+    struct arm *arm = context;
+    struct taut_event never;
+    struct taut_window window;
+    arm->failed = taut_cpu_bind_self(arm->cpu, NULL) != 0 || taut_event_init(&never) != 0 ||
+                  taut_window_init(&window, NULL, NULL) != 0;
+    for (uint32_t round = 0; round < arm->rounds; round++) {
+        (void)taut_wait(&arm->turn, round, TAUT_NEVER_NS, NULL, NULL);
+        uint32_t count = arm->discipline == EACH_64 ? 1 : IN_A_ROUND;
+        for (uint32_t i = 0; i < count && !arm->failed; i++)
+            wait_once(arm, &never, &window);
+        taut_event_publish(&arm->done);
+    }
+    return NULL;
+}
+
+static void print(struct arm *arm)
+{
+    qsort(arm->lasted_ns, arm->samples, sizeof arm->lasted_ns[0], compare);
+    uint64_t median_ns = arm->lasted_ns[(arm->samples - 1) / 2];
+    uint64_t most_ns = arm->lasted_ns[arm->samples - 1];
+    printf("{\"discipline\": \"%s\", \"samples\": %u, \"median_ratio\": %.4f, "
+           "\"worst_ratio\": %.3f, \"worst_late_ns\": %llu, \"yields\": %llu, "
+           "\"contended\": %llu}\n",
+           names[arm->discipline], arm->samples, (double)median_ns / (double)arm->window_ns,
+           (double)most_ns / (double)arm->window_ns, (unsigned long long)(most_ns - arm->window_ns),
+           (unsigned long long)arm->yields, (unsigned long long)arm->contended);
+}
+
+static int run(uint64_t window_ns, uint32_t rounds, uint32_t cpu)
+{
+    static struct arm arms[DISCIPLINES];
+    int failed = 0;
+    for (uint32_t i = 0; i < DISCIPLINES; i++) {
+        struct arm *arm = &arms[i];
+        arm->discipline = (enum discipline)i;
+        arm->cpu = cpu;
+        arm->rounds = rounds;
+        arm->window_ns = window_ns;
+        if (taut_event_init(&arm->turn) != 0 || taut_event_init(&arm->done) != 0 ||
+            pthread_create(&arm->thread, NULL, run_arm, arm) != 0)
+            return 2;
+    }
+    for (uint32_t round = 0; round < rounds; round++) {
+        for (uint32_t k = 0; k < DISCIPLINES; k++) {
+            struct arm *arm = &arms[(round + k) % DISCIPLINES];
+            taut_event_publish(&arm->turn);
+            (void)taut_wait(&arm->done, round, TAUT_NEVER_NS, NULL, NULL);
+        }
+    }
+    for (uint32_t i = 0; i < DISCIPLINES; i++) {
+        pthread_join(arms[i].thread, NULL);
+        failed |= arms[i].failed;
+        if (!failed)
+            print(&arms[i]);
+    }
+    return failed ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t window_us = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    uint32_t count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
+    uint32_t rounds = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+    uint32_t cpu = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    if (window_us == 0 || window_us > 10000000 || count > NEIGHBOURS_MOST || rounds == 0 ||
+        rounds > ROUNDS_MOST) {
+        fprintf(stderr, "usage: bench_deadline WINDOW_US NEIGHBOURS ROUNDS [CPU]\n");
+        return 2;
+    }
+    atexit(end_neighbours);
+    if (start_neighbours(count, cpu) != 0) {
+        fprintf(stderr, "bench_deadline: no neighbours\n");
+        return 2;
+    }
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    printf("{\"tick_ns\": %ld}\n", tick.tv_nsec);
+    fflush(stdout);
+    /* Let the neighbours arrive, and the scheduler's memory of our start fade. */
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    return run(window_us * TAUT_NS_PER_US, rounds, cpu);
+}
