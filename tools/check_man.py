@@ -65,7 +65,10 @@ def check_library(root, library):
         found.append("%s: exported, but no public header declares it with TAUT_API" % name)
     for name in sorted(declared - symbols):
         found.append("%s: declared in a public header, but not exported" % name)
+    # taut__x is what inline functions of a header call: exported, declared, and nobody else's.
     for name in sorted((symbols | inline) - set(named)):
+        if name.startswith("taut__"):
+            continue
         found.append("%s: no page docs/man/*.3.scd has it in its NAME section" % name)
     for name in sorted(set(named) - symbols - inline):
         found.append("%s: names %s, which is not exported" % (named[name], name))

@@ -38,7 +38,7 @@ LAB = {
 PUBLIC = {
     "err": "base", "clock": "base", "log": "base", "topology": "base",
     "wait": "wait", "event": "wait", "lock": "wait", "span": "base",
-    "ring": "queue", "fanout": "queue", "team": "pool", "tasks": "pool", "placement": "pool",
+    "queue": "queue", "team": "pool", "tasks": "pool", "placement": "pool",
     "scan": "fix", "number": "fix", "encode": "fix", "dictionary": "fix", "session": "fix",
     "store": "fix", "settings": "fix",
     "port": "port", "tls": "port", "gateway": "gateway", "taut": "gateway",

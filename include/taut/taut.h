@@ -11,6 +11,7 @@
 #include <taut/log.h>
 #include <taut/number.h>
 #include <taut/port.h>
+#include <taut/queue.h>
 #include <taut/scan.h>
 #include <taut/session.h>
 #include <taut/topology.h>
