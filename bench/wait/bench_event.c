@@ -38,8 +38,7 @@ static void print(const char *what)
            samples[(uint64_t)(sample_count - 1) * 99 / 100], samples[sample_count - 1]);
 }
 
-/* --- one thread ---------------------------------------------------------------------------------
- */
+/* --- one thread ------------------------------------------------------------------------------ */
 
 enum call { PUBLISH, CATCH, CATCH_REPORT, CATCH_WINDOW, SIGNAL };
 
@@ -84,8 +83,7 @@ static void cost_of(const char *what, enum call call)
     print(what);
 }
 
-/* --- two threads --------------------------------------------------------------------------------
- */
+/* --- two threads ----------------------------------------------------------------------------- */
 
 enum way { ASLEEP, SPINNING, WINDOW, COND };
 

@@ -23,7 +23,8 @@
  *
  * How long to spin adapts between 20 and 500 us (struct taut_window): doubled once for a wait that
  * spinning or yielding caught, halved once for one that parked, expired or lost its CPU. Nothing
- * else moves it. Of a window, 50 us at most are spun and the rest is yielded.
+ * else moves it, and a wait that only looked does not. Of a window, 50 us at most are spun and the
+ * rest is yielded.
  *
  * Correctness never depends on spinning, and no wait spins without end: an explicit budget of
  * TAUT_NEVER_NS still ends at the deadline.

@@ -38,8 +38,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* --- the crowd: threads of this process that spin ------------------------------------------------
- */
+/* --- the crowd: threads of this process that spin -------------------------------------------- */
 
 /* Process generation in the upper half, threads in the lower: a child begins at 0. */
 static TAUT__LINE _Atomic uint64_t crowd;
@@ -78,8 +77,7 @@ static void crowd_leave(struct taut_spin *spin)
         atomic_fetch_sub_explicit(&crowd, 1, memory_order_relaxed);
 }
 
-/* --- phases ------------------------------------------------------------------------------------
- */
+/* --- phases ---------------------------------------------------------------------------------- */
 
 void taut__spin_stop(struct taut_spin *spin)
 {
@@ -89,8 +87,7 @@ void taut__spin_stop(struct taut_spin *spin)
     crowd_leave(spin);
 }
 
-/* Over, after one more look: what came between the caller's last look and the clock is not missed.
- */
+/* Over, after one more look: what came between the last look and the clock is not missed. */
 static int stop_after_a_look(struct taut_spin *spin)
 {
     taut__spin_stop(spin);
@@ -212,8 +209,7 @@ int taut__spin_turn(struct taut_spin *spin)
     }
 }
 
-/* --- public ------------------------------------------------------------------------------------
- */
+/* --- public ---------------------------------------------------------------------------------- */
 
 /* An explicit budget; "none" is one that is not worth a look at the clock. */
 static uint64_t explicit_budget(uint64_t budget_ns)
@@ -267,7 +263,6 @@ void taut__spin_finish(struct taut_spin *spin, uint32_t outcome, int with_clock)
 {
     taut__spin_stop(spin);
     struct taut_wait_report *report = &spin->report;
-    uint32_t spun = report->phase != TAUT_PHASE_LOOK;
     report->outcome = outcome <= TAUT_WAIT_EXPIRED ? outcome : TAUT_WAIT_EXPIRED;
     if (outcome == TAUT_WAIT_PARKED || report->parks > 0)
         report->phase = TAUT_PHASE_PARK;
@@ -279,7 +274,8 @@ void taut__spin_finish(struct taut_spin *spin, uint32_t outcome, int with_clock)
     if (spin->window == NULL)
         return;
     spin->window->spin_stride = spin->stride;
-    taut__window_record(spin->window, report->outcome, spun, report->contended);
+    taut__window_record(spin->window, report->outcome, report->phase == TAUT_PHASE_LOOK,
+                        report->contended);
 }
 
 void taut_spin_end(struct taut_spin *spin, uint32_t outcome, struct taut_wait_report *report)

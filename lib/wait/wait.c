@@ -132,7 +132,7 @@ int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
     if (report == NULL && taut__event_epoch_of(load_state(event)) != seen) {
         /* Nobody asks for more: half the price of what follows. */
         if (policy != NULL && policy->window != NULL)
-            taut__window_record(policy->window, TAUT_WAIT_CAUGHT, 0, 0);
+            taut__window_record(policy->window, TAUT_WAIT_CAUGHT, 1, 0);
         count_outcome(event, TAUT_WAIT_CAUGHT);
         return TAUT_WAIT_CAUGHT;
     }

@@ -165,7 +165,7 @@ int taut__policy_check(const struct taut_wait_policy *policy)
     return TAUT_OK;
 }
 
-void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t spun,
+void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t looked,
                          uint32_t contended)
 {
     window->waits++;
@@ -174,8 +174,8 @@ void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t 
     switch (outcome) {
     case TAUT_WAIT_CAUGHT:
         window->caught++;
-        window->looked += !spun;
-        grow = spun && !contended;
+        window->looked += looked;
+        grow = !looked && !contended;
         break;
     case TAUT_WAIT_PARKED:
         window->parked++;
@@ -183,7 +183,7 @@ void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t 
         break;
     default:
         window->expired++;
-        shrink = 1;
+        shrink |= !looked; /* who only asks learns nothing about waiting */
         break;
     }
     /* max_ns is 1 s at most: no overflow. */

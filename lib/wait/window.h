@@ -15,9 +15,9 @@
  */
 uint32_t taut__spin_default(uint32_t *cpus);
 
-/* Counts one wait and moves the window: the only place where it moves. `spun`: a pause or yield was
- * made; `contended`: the CPU was taken away. */
-void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t spun,
+/* Counts one wait and moves the window: the only place where it moves. `looked`: there was neither
+ * a pause, nor a yield, nor a sleep; `contended`: the CPU was taken away. */
+void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t looked,
                          uint32_t contended);
 
 /* What the next yield will cost, from what the last ones did; without a history, an assumption. */

@@ -213,8 +213,7 @@ static void no_wake_up_is_lost_on_one_cpu(void **state)
     assert_int_equal(taut_cpuset_bind_self(&before, NULL), 0);
 }
 
-/* --- deadlines that race publications ------------------------------------------------------------
- */
+/* --- deadlines that race publications -------------------------------------------------------- */
 
 #define RACERS 3
 

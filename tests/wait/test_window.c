@@ -24,8 +24,7 @@
 #define MS TAUT_NS_PER_MS
 #define US TAUT_NS_PER_US
 
-/* --- the machine, as the test says ---------------------------------------------------------------
- */
+/* --- the machine, as the test says ----------------------------------------------------------- */
 
 static struct {
     int on;
@@ -103,8 +102,7 @@ static int end(void **state)
     return taut_event_destroy(&event);
 }
 
-/* --- moving ------------------------------------------------------------------------------------
- */
+/* --- moving ---------------------------------------------------------------------------------- */
 
 static struct taut_wait_report one_spin(uint32_t outcome, int pauses)
 {
@@ -150,6 +148,9 @@ static void a_catch_at_the_first_look_moves_nothing(void **state)
     assert_int_equal(window.window_ns, 80 * US);
     assert_int_equal(window.looked, 1);
     assert_int_equal(window.caught, 1);
+    one_spin(TAUT_WAIT_EXPIRED, 0); /* only asked */
+    assert_int_equal(window.window_ns, 80 * US);
+    assert_int_equal(window.expired, 1);
     /* A park halves it, even where no pause was made. */
     one_spin(TAUT_WAIT_PARKED, 0);
     assert_int_equal(window.window_ns, 40 * US);
@@ -240,8 +241,7 @@ static void it_takes_only_values_that_doubling_and_halving_reach(void **state)
     assert_int_equal(window.caught + window.parked + window.expired, window.waits);
 }
 
-/* --- options and names -------------------------------------------------------------------------
- */
+/* --- options and names ----------------------------------------------------------------------- */
 
 static void options_are_checked_and_read_back(void **state)
 {
@@ -298,8 +298,7 @@ static void states_have_names(void **state)
     assert_string_equal(taut_wait_outcome_name(3), "?");
 }
 
-/* --- what the machine allows -------------------------------------------------------------------
- */
+/* --- what the machine allows ----------------------------------------------------------------- */
 
 static int state_and_spins(uint32_t cpus, uint32_t quota, uint32_t threads)
 {
@@ -401,8 +400,7 @@ static void without_a_window_the_process_is_read_once(void **state)
     }
 }
 
-/* --- the crowd -----------------------------------------------------------------------------------
- */
+/* --- the crowd ------------------------------------------------------------------------------- */
 
 /* Spins until it has been counted (1), or is over (0). */
 static int spin_until_counted(struct taut_spin *spin)
