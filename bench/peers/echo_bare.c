@@ -104,6 +104,8 @@ static void serve(int listener)
     int set = epoll_create1(EPOLL_CLOEXEC);
     if (set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, listener, &event) != 0)
         fail("epoll");
+    /* bare wait: a server is not worse for what it leaves out, and this one is the measure. It ends
+     * by a signal. */
     for (;;) {
         int count = epoll_wait(set, events, 256, busy_poll ? 0 : -1);
         if (count < 0 && errno != EINTR)

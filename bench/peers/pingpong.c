@@ -67,6 +67,8 @@ static void no_delay(int fd)
 static int receive_all(int fd, uint32_t length)
 {
     uint32_t got = 0;
+    /* bare wait: this program is the measure of what waiting adds. Its end is that of the peer,
+     * which the kernel reports here, or kills this process with. */
     while (got < length) {
         ssize_t piece = recv(fd, bytes, length - got, busy_poll ? MSG_DONTWAIT : 0);
         if (piece > 0)

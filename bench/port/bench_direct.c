@@ -84,6 +84,7 @@ static void collect(int fd)
 {
     uint8_t reply[REPLY_BYTES];
     size_t got = 0;
+    /* bare wait: the client is the same for all that is measured. Its end is that of the server. */
     while (got < sizeof reply) {
         ssize_t piece = recv(fd, reply, sizeof reply - got, MSG_DONTWAIT);
         if (piece > 0)

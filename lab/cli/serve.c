@@ -299,11 +299,14 @@ struct impatience {
 static void *second_signal(void *argument)
 {
     struct impatience *i = argument;
-    const struct timespec interval = {.tv_nsec = 20000000};
-    while (!atomic_load_explicit(&i->over, memory_order_relaxed))
-        if (sigtimedwait(i->signals, NULL, &interval) > 0)
+    for (;;) {
+        int signal = sigwaitinfo(i->signals, NULL);
+        /* pairs with the release store in stop(), which sends a signal to this thread alone */
+        if (atomic_load_explicit(&i->over, memory_order_acquire))
+            return NULL;
+        if (signal > 0)
             taut_gateway_cut(i->gateway);
-    return NULL;
+    }
 }
 
 /* Peers get stop_timeout_ns to answer the Logout, unless a second signal comes. */
@@ -313,9 +316,11 @@ static void stop(const struct serve *s, struct taut_gateway *gateway, const sigs
     pthread_t thread;
     int watched = pthread_create(&thread, NULL, second_signal, &impatience) == 0;
     int code = taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), s->stop_timeout_ns));
-    atomic_store_explicit(&impatience.over, 1, memory_order_relaxed);
-    if (watched)
+    atomic_store_explicit(&impatience.over, 1, memory_order_release); /* with second_signal() */
+    if (watched) {
+        pthread_kill(thread, SIGTERM); /* one of `signals`: blocked here, and awaited there */
         pthread_join(thread, NULL);
+    }
     if (code == 0)
         return;
     struct taut_gateway_stats stats;

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 
 #include <taut/topology.h>
 
+#include "base/futex.h"
 #include "capture/raw.h"
 #include "support.h"
 
@@ -40,7 +42,33 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-enum { SERVE, FAIL_TO_START, EXIT_EARLY, NEVER_READY, IGNORE_STOP };
+enum { SERVE, FAIL_TO_START, EXIT_EARLY, NEVER_READY, IGNORE_STOP, SLEEP_ON_STOP };
+
+struct echo {
+    int listener;
+    const _Atomic uint32_t *stop;
+};
+
+static void *echo_thread(void *argument)
+{
+    const struct echo *echo = argument;
+    echo_until(echo->listener, echo->stop, 0);
+    return NULL;
+}
+
+/* The echo is a thread's, and this one sleeps on the word, as a gateway's process does. 0: woken.
+ */
+static int sleep_on_stop(struct load_server *server, int listener)
+{
+    struct echo echo = {listener, &server->stop};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, echo_thread, &echo) != 0)
+        return 1;
+    while (atomic_load(&server->stop) == 0)
+        taut__futex_wait(&server->stop, 0, TAUT_NEVER_NS, TAUT__FUTEX_SHARED);
+    pthread_join(thread, NULL);
+    return 0;
+}
 
 static int serve(void *context, struct load_control *control)
 {
@@ -57,6 +85,8 @@ static int serve(void *context, struct load_control *control)
         _exit(3);
     int listener = listen_any(&server->port_number);
     atomic_store(&server->ready, 1);
+    if (scene->end == SLEEP_ON_STOP)
+        return sleep_on_stop(server, listener);
     echo_until(listener, scene->end == IGNORE_STOP ? &never : &server->stop, scene->hold);
     return 0;
 }
@@ -202,6 +232,19 @@ static void server_that_does_not_stop(void **state)
 
 /* The peer falls silent: every process ends, the account says what is lost, file and marker agree.
  */
+/* Else the crew's patience ends, and it is killed. */
+static void server_that_sleeps_is_woken(void **state)
+{
+    struct scene scene;
+    (void)state;
+    set_up(&scene, 2, 1, 1, 0, 10);
+    scene.end = SLEEP_ON_STOP;
+    assert_int_equal(run(&scene), 0);
+    const struct load_server *server = &scene.control.shared->server;
+    assert_true(WIFEXITED(server->wait_status) && WEXITSTATUS(server->wait_status) == 0);
+    clean(&scene);
+}
+
 static void silence_is_a_stall(void **state)
 {
     struct scene scene;
@@ -337,6 +380,7 @@ int main(void)
         cmocka_unit_test(whole_runs),
         cmocka_unit_test(server_that_can_not_start),
         cmocka_unit_test(server_that_does_not_stop),
+        cmocka_unit_test(server_that_sleeps_is_woken),
         cmocka_unit_test(silence_is_a_stall),
         cmocka_unit_test(signal_in_mid_run),
         cmocka_unit_test(stopped_while_it_closes),
