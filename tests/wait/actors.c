@@ -3,7 +3,6 @@
 #include "actors.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/process.h"
@@ -11,7 +10,8 @@
 uint64_t actors_now_ns;
 uint32_t actors_wake_calls;
 
-static struct actor actors[ACTORS];
+/* Of this test. Those of one that failed are left behind asleep, with what they wait for. */
+static struct actor *actors;
 static sem_t stopped; /* the actor that runs has stopped */
 static _Thread_local struct actor *self;
 
@@ -123,7 +123,9 @@ static enum actor_state let_run(struct actor *actor)
 
 void actors_begin(void)
 {
-    memset(actors, 0, sizeof actors);
+    actors = calloc(ACTORS, sizeof *actors);
+    if (!actors)
+        abort();
     actors_now_ns = 1000 * TAUT_NS_PER_S;
     actors_wake_calls = 0;
     if (sem_init(&stopped, 0, 0) != 0)
@@ -139,13 +141,17 @@ void actors_begin(void)
 /* Who is still in a call would wait for ever: a test that fails leaves its threads behind. */
 void actors_end(void)
 {
+    uint32_t ended = 0;
     for (uint32_t i = 0; i < ACTORS; i++) {
         if (actors[i].state != ACTOR_IDLE)
             continue;
         actors[i].call = CALL_END;
         sem_post(&actors[i].go);
         pthread_join(actors[i].thread, NULL);
+        ended++;
     }
+    if (ended == ACTORS)
+        free(actors);
 }
 
 struct actor *actor(uint32_t number)
