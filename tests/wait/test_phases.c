@@ -280,7 +280,9 @@ static void a_lost_cpu_ends_spinning_and_yielding(void **state)
 static void a_gap_of_50_us_is_borne(void **state)
 {
     (void)state;
-    struct taut_wait_policy policy = {.size = sizeof policy, .spin_ns = 100 * US};
+    struct taut_wait_policy policy = {
+        .size = sizeof policy, .spin_ns = 100 * US, .yield_ns = 1, .window = &window};
+    window.window_ns = 160 * US;
     struct taut_wait_report report;
     gone_at_read = 10;
     gone_ns = 50 * US - 40;
@@ -299,6 +301,8 @@ static void a_gap_of_50_us_is_borne(void **state)
     taut_spin_end(&spin, TAUT_WAIT_CAUGHT, &report);
     assert_int_equal(report.longest_gap_ns, 50 * US + 1);
     assert_int_equal(report.contended, 1);
+    /* Once for the expired one, and once for the lost CPU although it was caught. */
+    assert_int_equal(window.window_ns, 40 * US);
 }
 
 static void after_a_lost_cpu_default_budgets_rest_for_100_ms(void **state)
