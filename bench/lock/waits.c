@@ -70,7 +70,7 @@ void waits_add(struct waits *waits, uint64_t begin_ns, uint64_t end_ns)
 void waits_hold_late(struct waits *waits, uint64_t begin_ns, uint64_t end_ns)
 {
     if (waits->late_count < WAITS_EVENTS_MAX)
-        waits->lates[waits->late_count++] = (struct span){begin_ns, end_ns, end_ns - begin_ns};
+        waits->late_holds[waits->late_count++] = (struct span){begin_ns, end_ns, end_ns - begin_ns};
     else
         waits->dropped++;
 }
@@ -124,7 +124,7 @@ void waits_explain(const struct waits *one, const struct waits *const *others, u
         const struct span *wait = &one->longs[i];
         uint64_t took_ns = wait->end_ns - wait->begin_ns, covered = wait->delay_ns;
         for (uint32_t j = 0; j < count; j++) {
-            covered += covered_ns(wait, others[j]->lates, others[j]->late_count);
+            covered += covered_ns(wait, others[j]->late_holds, others[j]->late_count);
             covered += covered_ns(wait, others[j]->longs, others[j]->long_count);
         }
         uint64_t left_ns = took_ns > covered ? took_ns - covered : 0;

@@ -24,8 +24,8 @@ struct span {
 struct waits {
     uint64_t count, max_ns, dropped;
     uint64_t bucket[WAITS_BUCKETS];
-    struct span longs[WAITS_EVENTS_MAX]; /* waits above WAIT_LONG_NS */
-    struct span lates[WAITS_EVENTS_MAX]; /* what holds took too long */
+    struct span longs[WAITS_EVENTS_MAX];      /* waits above WAIT_LONG_NS */
+    struct span late_holds[WAITS_EVENTS_MAX]; /* what holds took too long */
     uint32_t long_count, late_count;
     int schedstat;
     uint64_t delay_ns, delay_at_ns; /* the last reading of run_delay */

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""bench/lock/run over a stand-in of bench_lock: ratios within a round, order of the arms, maxima of all
+rounds, and which miss fails it.
+
+usage: test_lock_bench_run.py PATH/TO/bench/lock/run
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN = None
+FAST = {"ops": 1000, "ops_per_s": 1000, "p50_ns": 100, "p999_ns": 2000, "max_ns": 3000, "over_1ms": 0,
+        "over_2ms": 0, "unexplained_2ms": 0, "unexplained_most_ns": 0, "dropped": 0,
+        "bypass_most": 8, "passed_most": 9, "cpu_ns_per_op": 1500, "jain": 1.0}
+STAND_IN = """#!{python}
+import json, sys
+with open({calls!r}, "a+") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\\n")
+    calls.seek(0)
+    nth = sum(line.split()[:1] == sys.argv[1:2] for line in calls) - 1
+answers = json.load(open({answers!r}))
+own = answers.get(sys.argv[1], [{{}}])
+print(json.dumps(dict({fast!r}, **own[min(nth, len(own) - 1)])))
+"""
+
+
+class LockBench(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="taut-test-")
+        self.addCleanup(self.folder.cleanup)
+        self.calls = os.path.join(self.folder.name, "calls")
+
+    def run_it(self, answers, *arguments):
+        """answers: {kind: [what differs from FAST, call by call; the last for all that follow]}"""
+        folder = os.path.join(self.folder.name, "bench", "lock")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "bench_lock")
+        table = os.path.join(self.folder.name, "answers")
+        with open(table, "w", encoding="utf-8") as out:
+            json.dump(answers, out)
+        with open(path, "w", encoding="utf-8") as script:
+            script.write(STAND_IN.format(python=sys.executable, calls=self.calls, answers=table,
+                                         fast=FAST))
+        os.chmod(path, 0o755)
+        if os.path.exists(self.calls):
+            os.unlink(self.calls)
+        cpu = str(min(os.sched_getaffinity(0)))
+        return subprocess.run([RUN, "--cpus", cpu, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60,
+                              env=dict(os.environ, TAUT_BUILD=self.folder.name))
+
+    def test_met(self):
+        done = self.run_it({}, "--rounds", "2", "--ms", "50")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("| NO |", done.stdout)
+        with open(self.calls, encoding="utf-8") as calls:
+            lines = [line.split() for line in calls]
+        self.assertEqual(len(lines), 2 * 3 * 8)
+        self.assertEqual(lines[0], ["bounded", "2", "1000", "500", "50"])
+        self.assertEqual(lines[16][1:], ["4", "1000", "500", "50", "100000", "0"])
+        order = [line[0] for line in lines]
+        self.assertEqual(order[:8], list(reversed(order[24:32])))
+
+    def test_throughput_missed(self):
+        # Six calls of the mutex: two rounds of three settings. 0.98 of it with two threads.
+        done = self.run_it({"bounded": [{"ops_per_s": 980}]}, "--rounds", "2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("| 2 threads: throughput, bounded / mutex | ≥ 1.0 | 0.98 (0.98 .. 0.98) | NO |",
+                      done.stdout)
+        self.assertIn("| 4 threads: throughput, bounded / mutex | ≥ 0.7 | 0.98 (0.98 .. 0.98) | yes |",
+                      done.stdout)
+
+    def test_one_long_chain_of_bypasses_in_one_round(self):
+        done = self.run_it({"bounded": [{}, {"bypass_most": 13}, {}]}, "--rounds", "3")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("| 4 threads: bypasses of one acquisition at most | ≤ 12 | 13 | NO |",
+                      done.stdout)
+
+    def test_one_unexplained_wait(self):
+        done = self.run_it({"bounded": [{}, {}, {"unexplained_2ms": 1, "over_2ms": 1}, {}]},
+                           "--rounds", "2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("does not explain | 0 | 1 (", done.stdout)
+        # Those of the others are told, and are theirs.
+        done = self.run_it({"mutex": [{"unexplained_2ms": 5, "over_2ms": 5}]}, "--rounds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_arm_that_fails(self):
+        for answer in ({"ops": 0}, {"dropped": 1}):
+            done = self.run_it({"fifo": [answer]}, "--rounds", "1")
+            self.assertEqual(done.returncode, 2, done.stdout)
+        os.unlink(os.path.join(self.folder.name, "bench", "lock", "bench_lock"))
+        done = subprocess.run([RUN], stderr=subprocess.PIPE, text=True, timeout=60,
+                              env=dict(os.environ, TAUT_BUILD=self.folder.name))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is not built", done.stderr)
+
+
+if __name__ == "__main__":
+    RUN = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
