@@ -16,15 +16,11 @@ RUN = None
 FAST = {"ops": 1000, "ops_per_s": 1000, "p50_ns": 100, "p999_ns": 2000, "max_ns": 3000, "over_1ms": 0,
         "over_2ms": 0, "unexplained_2ms": 0, "unexplained_most_ns": 0, "dropped": 0,
         "bypass_most": 8, "passed_most": 9, "cpu_ns_per_op": 1500, "jain": 1.0}
-STAND_IN = """#!{python}
-import json, sys
-with open({calls!r}, "a+") as calls:
-    calls.write(" ".join(sys.argv[1:]) + "\\n")
-    calls.seek(0)
-    nth = sum(line.split()[:1] == sys.argv[1:2] for line in calls) - 1
-answers = json.load(open({answers!r}))
-own = answers.get(sys.argv[1], [{{}}])
-print(json.dumps(dict({fast!r}, **own[min(nth, len(own) - 1)])))
+KINDS = ("bounded", "barging", "fifo", "mutex", "adaptive", "pi", "ticket", "mcs")
+CALLS = 9  # of one kind at most: three rounds of three settings
+STAND_IN = """#!/bin/sh
+echo "$*" >>"{folder}/calls"
+exec sed -n "$(grep -c "^$1 " "{folder}/calls")p" "{folder}/$1.out"
 """
 
 
@@ -39,12 +35,13 @@ class LockBench(unittest.TestCase):
         folder = os.path.join(self.folder.name, "bench", "lock")
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "bench_lock")
-        table = os.path.join(self.folder.name, "answers")
-        with open(table, "w", encoding="utf-8") as out:
-            json.dump(answers, out)
+        for kind in KINDS:
+            own = answers.get(kind, [{}])
+            with open(os.path.join(self.folder.name, kind + ".out"), "w", encoding="utf-8") as out:
+                for call in range(CALLS):
+                    out.write(json.dumps(dict(FAST, **own[min(call, len(own) - 1)])) + "\n")
         with open(path, "w", encoding="utf-8") as script:
-            script.write(STAND_IN.format(python=sys.executable, calls=self.calls, answers=table,
-                                         fast=FAST))
+            script.write(STAND_IN.format(folder=self.folder.name))
         os.chmod(path, 0o755)
         if os.path.exists(self.calls):
             os.unlink(self.calls)
