@@ -15,11 +15,11 @@
  *     }
  *
  * A wait has three phases, each bounded by a *duration*: **spin** (CPU pauses; the clock is looked
- * at every few hundred nanoseconds), **yield** (clock and cost of every one) and
- * **park** (futex(2) with the absolute deadline). A yield or a pause between two looks at the clock
- * that took more than 50 us proves that somebody else wants this CPU, and ends spinning and
- * yielding; no yield begins when the time left is below what one has cost of late. So a wait is
- * late by at most one delay of the scheduler, once, and its report says by how much.
+ * at every few hundred nanoseconds), **yield** (clock and cost of every one) and **park** (futex(2)
+ * with the absolute deadline). A yield or a pause between two looks at the clock that took more
+ * than 50 us proves that somebody else wants this CPU, and ends spinning and yielding; no yield
+ * begins when the time left is below what one has cost of late. So a wait is late by at most one
+ * delay of the scheduler, once, and its report says by how much.
  *
  * How long to spin adapts between 20 and 500 us (struct taut_window): doubled once for a wait that
  * spinning or yielding caught, halved once for one that parked, expired or lost its CPU. Nothing
@@ -90,25 +90,25 @@ enum taut_spin_state {
     TAUT_SPIN_CONTENDED = 4       /* this CPU was taken from a spinning thread in the last 100 ms */
 };
 
-/* Budgets of a phase, in ns. 0 in an options struct means the default, so "none" has its own name.
- */
-#define TAUT_WAIT_NONE_NS UINT64_C(1) /* the phase ends at its first look at the clock */
+/* The budget of a phase that is skipped. 0 in an options struct means the default. */
+#define TAUT_WAIT_NONE_NS UINT64_C(1)
 
 #define TAUT_WINDOW_MIN_NS  (20 * TAUT_NS_PER_US)
 #define TAUT_WINDOW_MAX_NS  (500 * TAUT_NS_PER_US)
 #define TAUT_CONTENDED_NS   (50 * TAUT_NS_PER_US)  /* a pause or yield as long as this proves it */
-#define TAUT_COST_MEMORY_NS (100 * TAUT_NS_PER_MS) /* the recent cost of a yield halves each... */
+#define TAUT_COST_MEMORY_NS (100 * TAUT_NS_PER_MS) /* in which the recent cost of a yield halves   \
+                                                    */
 
-/* --- the adaptive window -----------------------------------------------------------------------
- */
+/* --- the adaptive window ----------------------------------------------------------------- */
 
 struct taut_window_options {
     uint32_t size;    /* sizeof(struct taut_window_options), or 0 with all zero */
     uint32_t threads; /* threads of this process that will want to run at once; 0 = not known */
     uint64_t min_ns;  /* 0 = TAUT_WINDOW_MIN_NS */
     uint64_t max_ns;  /* 0 = TAUT_WINDOW_MAX_NS; at least min_ns, at most 1 s */
-    uint32_t cpus;  /* CPUs that waiter and publishers may use; 0 = read here: those of the calling
-                       thread and of the main thread, within the cpuset */
+    /* CPUs that waiter and publishers may use; 0 = read here: those of the calling thread and of
+     * the main thread, within the cpuset. */
+    uint32_t cpus;
     uint32_t quota; /* 0 = read the cgroup's quota here, 1 = there is one, 2 = there is none */
 };
 
@@ -123,8 +123,8 @@ struct taut_window {
     uint64_t yield_cost_ns;      /* largest recent cost of a yield, as of yield_cost_at_ns */
     uint64_t yield_cost_at_ns;   /* when that was */
     uint64_t contended_until_ns; /* no spinning before: this CPU was taken away */
-    uint64_t waits, caught, parked,
-        expired;          /* of this thread; caught + parked + expired == waits */
+    /* Of this thread; caught + parked + expired == waits. */
+    uint64_t waits, caught, parked, expired;
     uint64_t looked;      /* of caught: those without a pause or yield; they move no window */
     uint64_t contended;   /* waits that lost their CPU while they spun or yielded */
     uint32_t spin_stride; /* pauses between two looks at the clock, as measured last */
@@ -151,8 +151,7 @@ TAUT_API int taut_window_spin_state(const struct taut_window *window, uint64_t n
 /* "on", "one-cpu", "quota", "oversubscribed", "contended"; "?" for another number. */
 TAUT_API const char *taut_spin_state_name(uint32_t state);
 
-/* --- policy and report -------------------------------------------------------------------------
- */
+/* --- policy and report ------------------------------------------------------------------- */
 
 /*
  * How to wait. Zero-initialised, or NULL where a policy is asked for: spin for TAUT_WINDOW_MIN_NS
@@ -180,15 +179,14 @@ struct taut_wait_report {
     uint64_t longest_gap_ns;  /* between two looks at the clock while spinning */
     uint64_t spin_budget_ns;  /* in effect */
     uint64_t yield_budget_ns; /* in effect */
-    uint64_t late_ns;         /* by how much the return is after the deadline; 0 = it is not, or the
-                                 deadline         was 0 ("look once") */
+    /* By how much the return is after the deadline; 0: it is not, or the deadline was 0. */
+    uint64_t late_ns;
 };
 
 /* "caught", "parked", "expired"; "?" for another number. */
 TAUT_API const char *taut_wait_outcome_name(uint32_t outcome);
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------ */
 
 /*
  * Sleeper count and epoch are the two halves of one word, changed by one atomic operation: a
@@ -217,8 +215,9 @@ struct taut_event_stats {
     uint64_t published, wake_calls;
     uint64_t waits, caught, parked, expired;
     uint64_t sleeps, spurious;
-    uint64_t late_max_ns; /* the latest return after a deadline that was ahead when the wait looked
-                             at the clock first; of waits that slept, expired or filled a report */
+    /* The latest return after a deadline that was ahead when the wait looked at the clock first; of
+     * waits that slept, expired or filled a report. */
+    uint64_t late_max_ns;
     uint32_t epoch, sleepers;
 };
 
@@ -236,8 +235,8 @@ TAUT_API uint32_t taut_event_epoch(const struct taut_event *event);
 /*
  * Moves the epoch and wakes all who sleep. What the caller wrote before is visible to every waiter
  * that sees the new epoch. Without a sleeper no system call is made. Returns the number of threads
- * that slept. One event serves one predicate; who wants to wake one of several waiters gives each
- * an event of its own.
+ * that slept or were on their way to. One event serves one predicate; who wants to wake one of
+ * several waiters gives each an event of its own.
  */
 TAUT_API uint32_t taut_event_publish(struct taut_event *event);
 
@@ -259,8 +258,7 @@ TAUT_API void taut_event_stats(const struct taut_event *event, struct taut_event
 TAUT_API int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
                        const struct taut_wait_policy *policy, struct taut_wait_report *report);
 
-/* --- loops of one's own ------------------------------------------------------------------------
- */
+/* --- loops of one's own ------------------------------------------------------------------ */
 
 /*
  * The spin and yield phases for a loop whose condition is no event: a socket, a ring of a device.
