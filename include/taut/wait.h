@@ -95,9 +95,8 @@ enum taut_spin_state {
 
 #define TAUT_WINDOW_MIN_NS  (20 * TAUT_NS_PER_US)
 #define TAUT_WINDOW_MAX_NS  (500 * TAUT_NS_PER_US)
-#define TAUT_CONTENDED_NS   (50 * TAUT_NS_PER_US)  /* a pause or yield as long as this proves it */
-#define TAUT_COST_MEMORY_NS (100 * TAUT_NS_PER_MS) /* in which the recent cost of a yield halves   \
-                                                    */
+#define TAUT_CONTENDED_NS   (50 * TAUT_NS_PER_US)  /* a longer pause or yield proves it */
+#define TAUT_COST_MEMORY_NS (100 * TAUT_NS_PER_MS) /* halves the recent cost of a yield */
 
 /* --- the adaptive window ----------------------------------------------------------------- */
 
