@@ -154,7 +154,7 @@ void actors_end(void)
         free(actors);
 }
 
-struct actor *actor(uint32_t number)
+struct actor *actor_of(uint32_t number)
 {
     return &actors[number];
 }

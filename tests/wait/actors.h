@@ -55,7 +55,7 @@ extern uint32_t actors_wake_calls; /* system calls that wake */
 
 void actors_begin(void);
 void actors_end(void);
-struct actor *actor(uint32_t number);
+struct actor *actor_of(uint32_t number);
 
 /* Each runs the actor until it is ACTOR_IDLE again or stopped, and returns its state. */
 enum actor_state actor_acquire(uint32_t number, struct taut_lock *lock, uint64_t deadline_ns);

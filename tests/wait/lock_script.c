@@ -17,7 +17,7 @@ void make(uint32_t policy)
         .size = sizeof options, .policy = policy, .spin_ns = TAUT_WAIT_NONE_NS};
     assert_int_equal(taut_lock_init(&the_lock, &options, NULL), 0);
     assert_int_equal(actor_acquire(OWNER, &the_lock, TAUT_NEVER_NS), ACTOR_IDLE);
-    assert_int_equal(actor(OWNER)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(OWNER)->result, TAUT_LOCK_ACQUIRED);
 }
 
 int setup(void **state)
@@ -61,11 +61,11 @@ void sleeps(uint32_t number, uint64_t deadline_ns)
     assert_int_equal(actor_acquire(number, &the_lock, deadline_ns), ACTOR_ASLEEP);
 }
 
-void gets(uint32_t number)
+void is_served(uint32_t number)
 {
-    assert_int_equal(actor(number)->woken, 1);
+    assert_int_equal(actor_of(number)->woken, 1);
     assert_int_equal(actor_resume(number, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(number)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(number)->result, TAUT_LOCK_ACQUIRED);
 }
 
 void releases(uint32_t number)
@@ -76,13 +76,13 @@ void releases(uint32_t number)
 void barges(uint32_t number)
 {
     assert_int_equal(actor_try(number, &the_lock), ACTOR_IDLE);
-    assert_int_equal(actor(number)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(number)->result, TAUT_LOCK_ACQUIRED);
 }
 
 void is_refused(uint32_t number)
 {
     assert_int_equal(actor_try(number, &the_lock), ACTOR_IDLE);
-    assert_int_equal(actor(number)->result, TAUT_LOCK_TAKEN);
+    assert_int_equal(actor_of(number)->result, TAUT_LOCK_TAKEN);
 }
 
 void bypasses(uint32_t number, uint32_t times)

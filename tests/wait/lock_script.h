@@ -34,7 +34,7 @@ void at_rest(void);
 void sleeps(uint32_t number, uint64_t deadline_ns);
 
 /* Woken by the release before, it gets the lock now. */
-void gets(uint32_t number);
+void is_served(uint32_t number);
 
 void releases(uint32_t number);
 

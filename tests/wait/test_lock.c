@@ -385,9 +385,11 @@ static int as_child(struct taut_lock *lock)
     if (own.held_next != NULL) /* the parent's list is not continued */
         return 3;
     taut_lock_release(&own);
-    if (taut_lock_destroy(lock) != 0 || taut_lock_destroy(lock) != TAUT_EINVAL)
+    if (taut_lock_destroy(lock) != 0)
         return 4;
-    return taut_lock_destroy(&own) == 0 ? 0 : 5;
+    if (taut_lock_try(lock, NULL) != TAUT_EINVAL)
+        return 5;
+    return taut_lock_destroy(&own) == 0 ? 0 : 6;
 }
 
 static void a_childs_copy_refuses(void **state)

@@ -22,16 +22,16 @@ static void a_past_deadline_tries_once(void **state)
     const uint64_t deadlines[] = {0, 1, actors_now_ns - 1, actors_now_ns};
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(actor_acquire(A, &the_lock, deadlines[i]), ACTOR_IDLE);
-        assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
-        assert_int_equal(actor(A)->sleeps, 0);
-        assert_int_equal(actor(A)->report.late_ns, actors_now_ns - deadlines[i]);
-        assert_int_equal(actor(A)->report.found_tid, actor(OWNER)->tid);
-        assert_int_equal(actor(A)->report.owner_gone, 0);
+        assert_int_equal(actor_of(A)->result, TAUT_LOCK_EXPIRED);
+        assert_int_equal(actor_of(A)->sleeps, 0);
+        assert_int_equal(actor_of(A)->report.late_ns, actors_now_ns - deadlines[i]);
+        assert_int_equal(actor_of(A)->report.found_tid, actor_of(OWNER)->tid);
+        assert_int_equal(actor_of(A)->report.owner_gone, 0);
     }
     releases(OWNER);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(actor_acquire(A, &the_lock, deadlines[i]), ACTOR_IDLE);
-        assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+        assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
         releases(A);
     }
     assert_int_equal(stats().expired, 4);
@@ -53,12 +53,12 @@ static void who_times_out_leaves_the_queue_whole(void **state)
         for (uint32_t i = A; i <= C; i++) {
             if (!(leavers >> (i - A) & 1))
                 continue;
-            assert_int_equal(actor(i)->until_ns, deadline_ns);
+            assert_int_equal(actor_of(i)->until_ns, deadline_ns);
             assert_int_equal(actor_resume(i, EXPIRED), ACTOR_IDLE);
-            assert_int_equal(actor(i)->result, TAUT_LOCK_EXPIRED);
-            assert_int_equal(actor(i)->report.late_ns, 30);
-            assert_int_equal(actor(i)->report.bypass_count, 2);
-            assert_int_equal(actor(i)->report.last_winner_tid, actor(OWNER)->tid);
+            assert_int_equal(actor_of(i)->result, TAUT_LOCK_EXPIRED);
+            assert_int_equal(actor_of(i)->report.late_ns, 30);
+            assert_int_equal(actor_of(i)->report.bypass_count, 2);
+            assert_int_equal(actor_of(i)->report.last_winner_tid, actor_of(OWNER)->tid);
             assert_int_equal(stats().waiters, 3 - ++left);
         }
         sleeps(OTHER, TAUT_NEVER_NS);
@@ -67,12 +67,12 @@ static void who_times_out_leaves_the_queue_whole(void **state)
         for (uint32_t i = A; i <= C; i++) {
             if (leavers >> (i - A) & 1)
                 continue;
-            gets(i);
-            assert_int_equal(actor(i)->report.bypass_count, 2);
+            is_served(i);
+            assert_int_equal(actor_of(i)->report.bypass_count, 2);
             releases(i);
         }
-        gets(OTHER);
-        assert_int_equal(actor(OTHER)->report.bypass_count, 0);
+        is_served(OTHER);
+        assert_int_equal(actor_of(OTHER)->report.bypass_count, 0);
         releases(OTHER);
         assert_int_equal(stats().acquired, 7 - left);
         assert_int_equal(stats().expired, left);
@@ -88,7 +88,7 @@ static void the_only_waiter_that_times_out_leaves_nothing(void **state)
     bypasses(OWNER, 2);
     actors_now_ns += 1;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_EXPIRED);
     assert_int_equal(atomic_load(&the_lock.word), LOCK_HELD);
     releases(OWNER);
     at_rest();
@@ -106,11 +106,11 @@ static void a_hand_off_that_races_a_time_out_is_accepted(void **state)
     releases(OWNER);
     is_refused(OTHER);
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
-    assert_int_equal(actor(A)->report.kept, 1);
-    assert_int_equal(actor(A)->report.late_ns, 40);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(A)->report.kept, 1);
+    assert_int_equal(actor_of(A)->report.late_ns, 40);
     releases(A);
-    gets(B);
+    is_served(B);
     releases(B);
     assert_int_equal(stats().expired, 0);
     at_rest();
@@ -125,16 +125,16 @@ static void a_lock_freed_after_the_last_look_is_accepted(void **state)
     sleeps(B, TAUT_NEVER_NS);
     bypasses(OWNER, 8);
     actors_now_ns += 100;
-    actor(A)->stop_at_clock = 1;
+    actor_of(A)->stop_at_clock = 1;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_AT_CLOCK);
     releases(OWNER);
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
-    assert_int_equal(actor(A)->report.kept, 1);
-    assert_int_equal(actor(A)->report.bypass_count, 8);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(A)->report.kept, 1);
+    assert_int_equal(actor_of(A)->report.bypass_count, 8);
     releases(A);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 8);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 8);
     releases(B);
     at_rest();
 }
@@ -150,12 +150,12 @@ static void a_time_out_passes_the_wake_up_on(void **state)
     barges(OTHER);
     actors_now_ns += 100;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
-    assert_int_equal(actor(A)->report.wakeups_lost, 1);
-    assert_int_equal(actor(B)->woken, 0); /* the lock is held: not yet */
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 1);
+    assert_int_equal(actor_of(B)->woken, 0); /* the lock is held: not yet */
     releases(OTHER);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 1);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 1);
     releases(B);
     at_rest();
 }
@@ -167,17 +167,17 @@ static void a_clock_near_its_end_changes_nothing(void **state)
     actors_now_ns = UINT64_MAX - 1000;
     make(TAUT_LOCK_BOUNDED);
     assert_int_equal(actor_acquire(A, &the_lock, UINT64_MAX - 500), ACTOR_ASLEEP);
-    assert_int_equal(actor(A)->until_ns, UINT64_MAX - 500);
+    assert_int_equal(actor_of(A)->until_ns, UINT64_MAX - 500);
     assert_int_equal(actor_or(B, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
-    assert_int_equal(actor(B)->until_ns, TAUT_NEVER_NS); /* less than a slice is left */
+    assert_int_equal(actor_of(B)->until_ns, TAUT_NEVER_NS); /* less than a slice is left */
     bypasses(OWNER, 1);
     actors_now_ns = UINT64_MAX - 400;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_EXPIRED);
-    assert_int_equal(actor(A)->report.late_ns, 100);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_EXPIRED);
+    assert_int_equal(actor_of(A)->report.late_ns, 100);
     releases(OWNER);
-    gets(B);
-    assert_int_equal(actor(B)->report.waited_ns, 600);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.waited_ns, 600);
     releases(B);
     at_rest();
 }
@@ -191,15 +191,15 @@ static void a_reason_that_has_gone_is_seen_before_the_lock(void **state)
     make(TAUT_LOCK_BOUNDED);
     releases(OWNER);
     assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
-    assert_int_equal(actor(A)->report.turns, 0);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->report.turns, 0);
     gone = 0;
     assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
     releases(A);
     assert_int_equal(stats().gone, 1);
     assert_int_equal(actor_or(A, &the_lock, NULL, NULL, TAUT_NEVER_NS), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_EINVAL);
+    assert_int_equal(actor_of(A)->result, TAUT_EINVAL);
     at_rest();
 }
 
@@ -210,17 +210,17 @@ static void a_reason_is_tested_after_each_sleep_of_at_most_200_us(void **state)
     make(TAUT_LOCK_BOUNDED);
     assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
     assert_int_equal(actor_or(B, &the_lock, is_set, &gone, actors_now_ns + 1000), ACTOR_ASLEEP);
-    assert_int_equal(actor(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
-    assert_int_equal(actor(B)->until_ns, actors_now_ns + 1000);
+    assert_int_equal(actor_of(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
+    assert_int_equal(actor_of(B)->until_ns, actors_now_ns + 1000);
     actors_now_ns += 200 * TAUT_NS_PER_US;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_ASLEEP);
-    assert_int_equal(actor(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
+    assert_int_equal(actor_of(A)->until_ns, actors_now_ns + 200 * TAUT_NS_PER_US);
     gone = 1;
     assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
-    assert_int_equal(actor(A)->report.turns, 3); /* queued, the first sleep, the second */
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->report.turns, 3); /* queued, the first sleep, the second */
     assert_int_equal(actor_resume(B, EXPIRED), ACTOR_IDLE);
-    assert_int_equal(actor(B)->result, TAUT_LOCK_GONE); /* also past the deadline */
+    assert_int_equal(actor_of(B)->result, TAUT_LOCK_GONE); /* also past the deadline */
     releases(OWNER);
     assert_int_equal(stats().gone, 2);
     at_rest();
@@ -237,23 +237,23 @@ static void looking_wakes_who_has_a_reason_and_nobody_else(void **state)
     assert_int_equal(actor_or(B, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
     assert_int_equal(actor_or(C, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
     assert_int_equal(actor_look(OTHER, &the_lock), ACTOR_IDLE);
-    assert_int_equal(actor(A)->woken, 0);
-    assert_int_equal(actor(B)->woken, 1);
-    assert_int_equal(actor(C)->woken, 1);
+    assert_int_equal(actor_of(A)->woken, 0);
+    assert_int_equal(actor_of(B)->woken, 1);
+    assert_int_equal(actor_of(C)->woken, 1);
     assert_int_equal(actor_resume(B, WOKEN), ACTOR_ASLEEP); /* still wanted */
     gone = 1;
     assert_int_equal(actor_look(OTHER, &the_lock), ACTOR_IDLE);
-    assert_int_equal(actor(B)->woken, 1);
+    assert_int_equal(actor_of(B)->woken, 1);
     assert_int_equal(actor_resume(B, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(B)->result, TAUT_LOCK_GONE);
-    assert_int_equal(actor(B)->report.wakeups_lost, 0);
+    assert_int_equal(actor_of(B)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(B)->report.wakeups_lost, 0);
     assert_int_equal(actor_resume(C, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(C)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(C)->result, TAUT_LOCK_GONE);
     uint32_t calls = actors_wake_calls;
     assert_int_equal(actor_look(OTHER, &the_lock), ACTOR_IDLE);
     assert_int_equal(actors_wake_calls, calls);
     releases(OWNER);
-    gets(A);
+    is_served(A);
     releases(A);
     at_rest();
 }
@@ -264,12 +264,12 @@ static void a_look_before_the_sleep_is_not_missed(void **state)
     (void)state;
     int gone = 0;
     make(TAUT_LOCK_BOUNDED);
-    actor(A)->stop_at_futex = 1;
+    actor_of(A)->stop_at_futex = 1;
     assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_AT_FUTEX);
     gone = 1;
     assert_int_equal(actor_look(OTHER, &the_lock), ACTOR_IDLE);
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
     releases(OWNER);
     at_rest();
 }
@@ -284,13 +284,13 @@ static void a_kept_lock_is_passed_on_when_the_reason_has_gone(void **state)
     sleeps(B, TAUT_NEVER_NS);
     bypasses(OWNER, 8);
     releases(OWNER);
-    assert_int_equal(actor(A)->woken, 1);
+    assert_int_equal(actor_of(A)->woken, 1);
     gone = 1;
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
     is_refused(OTHER);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 8);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 8);
     releases(B);
     at_rest();
 }

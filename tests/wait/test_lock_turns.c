@@ -19,7 +19,7 @@ static void a_free_lock_costs_no_wait(void **state)
 {
     (void)state;
     make(TAUT_LOCK_BOUNDED);
-    const struct taut_lock_report *report = &actor(OWNER)->report;
+    const struct taut_lock_report *report = &actor_of(OWNER)->report;
     assert_int_equal(report->outcome, TAUT_LOCK_ACQUIRED);
     assert_int_equal(report->waited_ns, 0);
     assert_int_equal(report->found_tid, 0);
@@ -40,21 +40,21 @@ static void waiters_are_served_in_the_order_they_came(void **state)
     assert_int_equal(stats().waiters, 3);
     actors_now_ns += 700;
     releases(OWNER);
-    assert_int_equal(actor(B)->woken, 0);
-    gets(A);
-    assert_int_equal(actor(A)->report.found_tid, actor(OWNER)->tid);
-    assert_int_equal(actor(A)->report.last_winner_tid, 0);
-    assert_int_equal(actor(A)->report.waited_ns, 700);
-    assert_int_equal(actor(A)->report.parks, 1);
-    assert_int_equal(actor(A)->report.kept, 0);
+    assert_int_equal(actor_of(B)->woken, 0);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.found_tid, actor_of(OWNER)->tid);
+    assert_int_equal(actor_of(A)->report.last_winner_tid, 0);
+    assert_int_equal(actor_of(A)->report.waited_ns, 700);
+    assert_int_equal(actor_of(A)->report.parks, 1);
+    assert_int_equal(actor_of(A)->report.kept, 0);
     releases(A);
-    gets(B);
-    assert_int_equal(actor(B)->report.last_winner_tid, actor(A)->tid);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.last_winner_tid, actor_of(A)->tid);
     releases(B);
-    gets(C);
-    assert_int_equal(actor(C)->report.queue_ahead, 2);
-    assert_int_equal(actor(C)->report.bypass_count, 0);
-    assert_int_equal(actor(C)->report.wakeups_lost, 0);
+    is_served(C);
+    assert_int_equal(actor_of(C)->report.queue_ahead, 2);
+    assert_int_equal(actor_of(C)->report.bypass_count, 0);
+    assert_int_equal(actor_of(C)->report.wakeups_lost, 0);
     releases(C);
     assert_int_equal(stats().acquired, 4);
     assert_int_equal(stats().contended, 3);
@@ -75,11 +75,11 @@ static void a_release_wakes_once_until_the_waiter_sleeps_again(void **state)
     bypasses(OWNER, 2);
     assert_int_equal(actors_wake_calls, 2);
     releases(OWNER);
-    gets(A);
-    assert_int_equal(actor(A)->report.bypass_count, 5);
-    assert_int_equal(actor(A)->report.wakeups_lost, 1);
-    assert_int_equal(actor(A)->report.parks, 2);
-    assert_int_equal(actor(A)->report.last_winner_tid, actor(OWNER)->tid);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.bypass_count, 5);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 1);
+    assert_int_equal(actor_of(A)->report.parks, 2);
+    assert_int_equal(actor_of(A)->report.last_winner_tid, actor_of(OWNER)->tid);
     releases(A);
     assert_int_equal(stats().wakeups_lost, 1);
     assert_int_equal(stats().barged, 5);
@@ -91,14 +91,14 @@ static void nobody_sleeps_on_a_lock_that_became_free(void **state)
     (void)state;
     make(TAUT_LOCK_BOUNDED);
     /* A's second look at the clock comes after its look at the lock and before its sleep. */
-    actor(A)->stop_at_clock = 2;
+    actor_of(A)->stop_at_clock = 2;
     assert_int_equal(actor_acquire(A, &the_lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
     assert_int_equal(atomic_load(&the_lock.word), LOCK_HELD | LOCK_WAITERS);
     releases(OWNER);
     assert_int_equal(actors_wake_calls, 0);
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
-    assert_int_equal(actor(A)->report.parks, 0);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(A)->report.parks, 0);
     releases(A);
     at_rest();
 }
@@ -107,13 +107,13 @@ static void a_wake_up_before_the_sleep_is_not_missed(void **state)
 {
     (void)state;
     make(TAUT_LOCK_BOUNDED);
-    actor(A)->stop_at_futex = 1;
+    actor_of(A)->stop_at_futex = 1;
     assert_int_equal(actor_acquire(A, &the_lock, TAUT_NEVER_NS), ACTOR_AT_FUTEX);
     releases(OWNER);
     assert_int_equal(actors_wake_calls, 1);
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(A)->result, TAUT_LOCK_ACQUIRED);
-    assert_int_equal(actor(A)->report.parks, 0);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(A)->report.parks, 0);
     releases(A);
     at_rest();
 }
@@ -124,13 +124,13 @@ static void who_is_promoted_on_the_way_to_sleep_is_woken(void **state)
     (void)state;
     make(TAUT_LOCK_BOUNDED);
     sleeps(A, TAUT_NEVER_NS);
-    actor(B)->stop_at_clock = 2;
+    actor_of(B)->stop_at_clock = 2;
     assert_int_equal(actor_acquire(B, &the_lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
     releases(OWNER);
-    gets(A);
+    is_served(A);
     releases(A);
     assert_int_equal(actor_resume(B, WOKEN), ACTOR_IDLE);
-    assert_int_equal(actor(B)->result, TAUT_LOCK_ACQUIRED);
+    assert_int_equal(actor_of(B)->result, TAUT_LOCK_ACQUIRED);
     releases(B);
     at_rest();
 }
@@ -146,11 +146,11 @@ static void a_spurious_wake_up_changes_nothing(void **state)
         assert_int_equal(actor_resume(B, WOKEN), ACTOR_ASLEEP);
     }
     releases(OWNER);
-    assert_int_equal(actor(B)->woken, 0);
-    gets(A);
-    assert_int_equal(actor(A)->report.wakeups_lost, 0);
+    assert_int_equal(actor_of(B)->woken, 0);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 0);
     releases(A);
-    gets(B);
+    is_served(B);
     releases(B);
     at_rest();
 }
@@ -164,7 +164,7 @@ static void a_lock_that_is_waited_for_is_not_ended(void **state)
     releases(OWNER);
     assert_int_equal(stats().owner_tid, 0);
     assert_int_equal(taut_lock_destroy(&the_lock), TAUT_EBUSY); /* free, and A on its way */
-    gets(A);
+    is_served(A);
     assert_int_equal(taut_lock_destroy(&the_lock), TAUT_EBUSY);
     releases(A);
     at_rest();
@@ -182,17 +182,17 @@ static void the_oldest_waiter_is_bypassed_eight_times_and_then_served(void **sta
     is_refused(OWNER);
     is_refused(OTHER);
     assert_int_equal(actor_acquire(OTHER, &the_lock, TAUT_NEVER_NS), ACTOR_ASLEEP);
-    gets(A);
-    assert_int_equal(actor(A)->report.bypass_count, 8);
-    assert_int_equal(actor(A)->report.kept, 1);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.bypass_count, 8);
+    assert_int_equal(actor_of(A)->report.kept, 1);
     assert_int_equal(stats().barged, 8);
     assert_int_equal(stats().kept, 1);
     assert_int_equal(stats().bypass_most, 8);
-    assert_int_equal(stats().bypass_most_tid, actor(OWNER)->tid);
+    assert_int_equal(stats().bypass_most_tid, actor_of(OWNER)->tid);
     assert_int_equal(stats().waited_most_ns, 0);
     releases(A);
-    gets(OTHER);
-    assert_int_equal(actor(OTHER)->report.kept, 0);
+    is_served(OTHER);
+    assert_int_equal(actor_of(OTHER)->report.kept, 0);
     releases(OTHER);
     at_rest();
 }
@@ -207,11 +207,11 @@ static void the_bound_by_time_keeps_it_too(void **state)
     actors_now_ns += 1;
     releases(OWNER);
     is_refused(OWNER);
-    gets(A);
-    assert_int_equal(actor(A)->report.kept, 1);
-    assert_int_equal(actor(A)->report.bypass_count, 1);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.kept, 1);
+    assert_int_equal(actor_of(A)->report.bypass_count, 1);
     assert_int_equal(stats().waited_most_ns, TAUT_LOCK_WAIT_MAX_NS);
-    assert_int_equal(stats().waited_most_tid, actor(OWNER)->tid);
+    assert_int_equal(stats().waited_most_tid, actor_of(OWNER)->tid);
     releases(A);
     at_rest();
 }
@@ -226,14 +226,14 @@ static void the_time_of_the_next_begins_when_it_came(void **state)
     actors_now_ns += 150 * TAUT_NS_PER_US;
     releases(OWNER);
     is_refused(OTHER); /* A has waited 300 us */
-    gets(A);
+    is_served(A);
     releases(A);
     barges(OTHER); /* B only 150 us */
     actors_now_ns += 50 * TAUT_NS_PER_US;
     releases(OTHER);
     is_refused(OTHER);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 1);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 1);
     releases(B);
     at_rest();
 }
@@ -248,17 +248,17 @@ static void bypasses_count_while_another_is_the_oldest(void **state)
     bypasses(OWNER, 8);
     sleeps(C, TAUT_NEVER_NS);
     releases(OWNER);
-    gets(A);
+    is_served(A);
     releases(A);
     is_refused(OTHER);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 8);
-    assert_int_equal(actor(B)->report.kept, 1);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 8);
+    assert_int_equal(actor_of(B)->report.kept, 1);
     bypasses(B, 8); /* C came after those: all its own are left */
     releases(B);
     is_refused(B);
-    gets(C);
-    assert_int_equal(actor(C)->report.bypass_count, 8);
+    is_served(C);
+    assert_int_equal(actor_of(C)->report.bypass_count, 8);
     releases(C);
     assert_int_equal(stats().bypass_most, 8);
     assert_int_equal(stats().barged, 16);
@@ -275,15 +275,15 @@ static void keeping_ends_when_the_waiter_is_served(void **state)
         sleeps(B, TAUT_NEVER_NS);
         releases(OWNER);
         is_refused(OTHER);
-        gets(A);
-        assert_int_equal(actor(A)->report.kept, 1);
+        is_served(A);
+        assert_int_equal(actor_of(A)->report.kept, 1);
         releases(A);
         barges(OWNER); /* B has not been bypassed yet */
         bypasses(OWNER, 7);
         releases(OWNER);
         is_refused(OTHER);
-        gets(B);
-        assert_int_equal(actor(B)->report.bypass_count, 8);
+        is_served(B);
+        assert_int_equal(actor_of(B)->report.bypass_count, 8);
         releases(B);
         barges(OWNER);
     }
@@ -300,11 +300,11 @@ static void fifo_lets_nobody_overtake(void **state)
     sleeps(B, TAUT_NEVER_NS);
     releases(OWNER);
     is_refused(OWNER);
-    gets(A);
-    assert_int_equal(actor(A)->report.kept, 1);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.kept, 1);
     releases(A);
     is_refused(OTHER);
-    gets(B);
+    is_served(B);
     releases(B);
     assert_int_equal(stats().barged, 0);
     at_rest();
@@ -319,18 +319,18 @@ static void barging_starves_and_counts_it(void **state)
     for (uint32_t i = 0; i < 500; i++) {
         bypasses(OWNER, 1);
         actors_now_ns += TAUT_NS_PER_MS;
-        assert_int_equal(actor(A)->woken, 1);
+        assert_int_equal(actor_of(A)->woken, 1);
         assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
     }
     releases(OWNER);
-    gets(A);
-    assert_int_equal(actor(A)->report.wakeups_lost, 500);
-    assert_int_equal(actor(A)->report.bypass_count, 500);
-    assert_int_equal(actor(A)->report.kept, 0);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 500);
+    assert_int_equal(actor_of(A)->report.bypass_count, 500);
+    assert_int_equal(actor_of(A)->report.kept, 0);
     releases(A);
     bypasses(OTHER, 0);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, 500);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, 500);
     releases(B);
     at_rest();
 }
@@ -347,11 +347,11 @@ static void the_count_in_the_word_saturates(void **state)
     atomic_fetch_or(&the_lock.word, (uint32_t)LOCK_BYPASS_MOST << LOCK_BYPASS_SHIFT);
     bypasses(OWNER, 3);
     releases(OWNER);
-    gets(A);
-    assert_int_equal(actor(A)->report.bypass_count, LOCK_BYPASS_MOST);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.bypass_count, LOCK_BYPASS_MOST);
     releases(A);
-    gets(B);
-    assert_int_equal(actor(B)->report.bypass_count, LOCK_BYPASS_MOST);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, LOCK_BYPASS_MOST);
     releases(B);
     at_rest();
 }
