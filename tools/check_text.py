@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rules on plain text: sizes, words that must not stay, waits that belong elsewhere.
+"""Rules on plain text: sizes, and words that must not stay.
 
 - A source file above 600 lines is told as a note, above 900 it is a finding.
 - No path of somebody's machine, no marker of unfinished work, no trailing white space (but in expected
   outputs, tests/*/golden/), no file without a newline at its end.
-- sched_yield and usleep are called by lib/wait and by tests only: everything else waits through the
-  wait primitive, on a descriptor or on a deadline. A line may be excused by a comment that says why:
-  /* bare wait: REASON */.
 """
 import os
 import re
@@ -18,13 +15,11 @@ import tree  # noqa: E402
 
 SOURCES = (".c", ".h", ".cpp", ".py", ".sh")
 NOTE_LINES, MOST_LINES = 600, 900
-TEXT = SOURCES + (".md", ".scd", ".mutant", ".pml", ".txt", ".build", ".yml", ".json", ".cfg", ".conf", ".dict")
+TEXT = SOURCES + (".md", ".scd", ".mutant", ".pml", ".txt", ".build", ".yml", ".json", ".cfg", ".conf",
+                  ".dict")
 # Written in pieces, so that this file does not contain what it forbids.
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 MACHINE = re.compile(r"(?<![\w.$}])/(?:home|root|Users|work|tmp/brief|mnt/c)/[\w.-]+")
-WAIT = re.compile(r"\b(?:sched_yield|usleep)\s*\(")
-EXCUSE = re.compile(r"bare wait: \w+")
-WAIT_ROOMS = ("lib/wait/", "tests/")
 
 
 def check_file(name, text):
@@ -34,7 +29,6 @@ def check_file(name, text):
         found.append("%s:%d: no newline at the end" % (name, len(lines)))
     if name.endswith(SOURCES) and len(lines) - 1 > MOST_LINES:
         found.append("%s: %d lines, above %d: split it" % (name, len(lines) - 1, MOST_LINES))
-    waits = name.endswith((".c", ".h", ".cpp")) and not name.startswith(WAIT_ROOMS)
     for number, line in enumerate(lines, 1):
         at = "%s:%d: " % (name, number)
         if line != line.rstrip() and not name.endswith(".md") and "/golden/" not in name:
@@ -43,8 +37,6 @@ def check_file(name, text):
             found.append(at + "'%s': finish it, or file an issue" % hit)
         for hit in MACHINE.findall(line):
             found.append(at + "'%s' is a path of one machine" % hit)
-        if waits and WAIT.search(line) and not EXCUSE.search(line):
-            found.append(at + "a bare yield or sleep outside lib/wait")
     return found
 
 

@@ -103,6 +103,7 @@ CHECKS = {
     "rooms": lambda: own("check_rooms.py"),
     "headers": lambda: own("check_headers.py"),
     "text": lambda: own("check_text.py"),
+    "waits": lambda: own("check_waits.py"),
     "shell": check_shell,
     "python": check_python,
     "spelling": check_spelling,

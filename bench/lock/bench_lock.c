@@ -200,12 +200,12 @@ int main(int argc, char **argv)
     }
     struct timespec nap = {.tv_nsec = (long)TAUT_NS_PER_MS};
     while (atomic_load(&shared.ready) < threads)
-        nanosleep(&nap, NULL);
+        nanosleep(&nap, NULL); /* bare wait: nothing is measured yet */
     uint64_t begin_ns = taut_now_ns();
     atomic_store(&shared.go, 1);
     struct timespec length = {.tv_sec = (time_t)(number[3] / 1000),
                               .tv_nsec = (long)(number[3] % 1000 * TAUT_NS_PER_MS)};
-    nanosleep(&length, NULL);
+    nanosleep(&length, NULL); /* bare wait: the length of the run */
     atomic_store(&shared.stop, 1);
     for (uint32_t i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);

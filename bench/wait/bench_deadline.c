@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     printf("{\"tick_ns\": %ld}\n", tick.tv_nsec);
     fflush(stdout);
-    /* Let the neighbours arrive, and the scheduler's memory of our start fade. */
+    /* bare wait: let the neighbours arrive, and the scheduler's memory of our start fade. */
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     return run(window_us * TAUT_NS_PER_US, rounds, cpu);
 }

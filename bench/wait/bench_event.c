@@ -102,6 +102,7 @@ static void await_cond(struct table *table, uint32_t round)
 {
     pthread_mutex_lock(&table->mutex);
     while (table->cond_round == round)
+        /* bare wait: the peer */
         pthread_cond_wait(&table->cond, &table->mutex);
     pthread_mutex_unlock(&table->mutex);
 }

@@ -231,9 +231,6 @@ class Text(TreeTest):
         self.assert_refuses(what, self.tool)
 
     def test_good_tree(self):
-        self.write("lib/wait/a.c", "sched_yield();\n")
-        self.write("tests/wait/a.c", "usleep(1);\n")
-        self.write("lab/rig/a.c", "usleep(1); /* bare wait: once a second, off every hot path */\n")
         self.write("tests/cli/golden/a.txt", "a column  \n")
         self.write("docs/a.md", "the directory /home is no one's path; /proc/self/root/x neither\n")
         self.assertEqual(self.assert_accepts(self.tool), "")
@@ -247,13 +244,6 @@ class Text(TreeTest):
             with self.subTest(word):
                 self.refuse("lib/base/a.c", "int a;\n/* %s later */\n" % word, "a.c:2: '%s'" % word)
 
-    def test_bare_wait(self):
-        self.refuse("lib/port/a.c", "sched_yield();\n", "outside lib/wait")
-        self.refuse("lab/load/a.c", "usleep (10);\n", "lab/load/a.c:1: a bare yield")
-
-    def test_excuse_without_a_reason(self):
-        self.refuse("lib/port/a.c", "sched_yield(); /* bare wait: */\n", "outside lib/wait")
-
     def test_sizes(self):
         self.write("lib/base/a.c", "int a;\n" * 600)
         self.assertEqual(self.assert_accepts(self.tool), "")
@@ -264,6 +254,96 @@ class Text(TreeTest):
     def test_layout(self):
         self.refuse("lib/base/a.c", "int a; \n", "white space at the end")
         self.refuse("lib/base/a.c", "int a;", "no newline at the end")
+
+
+class Waits(TreeTest):
+    tool = "check_waits.py"
+
+    def refuse(self, text, what="an unbounded spin", name="lib/port/a.c"):
+        self.write(name, "int before;\n" + text)
+        self.assert_refuses(what, self.tool)
+        self.assert_refuses(name + ":2: ", self.tool)
+        os.remove(os.path.join(self.root, name))
+
+    def accept(self, text, name="lib/port/a.c"):
+        self.write(name, text)
+        self.assert_accepts(self.tool)
+
+    def test_calls(self):
+        for name, what in (("sched_yield", "yield or sleep"), ("usleep", "yield or sleep"),
+                           ("nanosleep", "a sleep outside lib/base"), ("sleep", "a sleep"),
+                           ("clock_nanosleep", "a sleep outside lib/base"), ("_mm_pause", "a pause"),
+                           ("__builtin_ia32_pause", "a pause"), ("pthread_cond_wait", "a condition"),
+                           ("pthread_cond_timedwait", "a condition"), ("cnd_wait", "a condition"),
+                           ("pthread_cond_clockwait", "a condition")):
+            with self.subTest(name):
+                self.write("tests/wait/a.c", "%s(x);\n" % name)
+                self.refuse("%s (x);\n" % name, what, "bench/wait/a.cpp")
+                self.accept("my_%s(x); /* not %s() */ f(\"%s(x)\");\n" % (name, name, name), "lab/rig/a.c")
+
+    def test_who_may(self):
+        self.accept("sched_yield();\n_mm_pause();\n", "lib/wait/a.c")
+        self.accept("clock_nanosleep(x);\n", "lib/base/a.c")
+        self.refuse("clock_nanosleep(x);\n", "a sleep outside lib/base", "lib/wait/a.c")
+        self.refuse("pthread_cond_wait(x);\n", "a condition variable", "lib/wait/a.c")
+
+    def test_assembly(self):
+        for word in ("pause", "yield", "isb", "rep; nop", "wfe"):
+            with self.subTest(word):
+                self.refuse('__asm__ volatile("%s" ::: "memory");\n' % word, "a pause instruction")
+        self.accept('__asm__ volatile("isb\\n\\tmrs %0, cntvct_el0" : "=r"(x));\n', "lib/base/a.c")
+        self.accept('f("pause");\n')
+
+    def test_spins(self):
+        texts = ("while (atomic_load(&x) == 0);", "while (!atomic_load_explicit(&x, y))\n    ;",
+                 "while (atomic_load(&x)) {\n}", "while (x.load()) { continue; }",
+                 "while (atomic_load(&x))\n    taut__cpu_pause();",
+                 "while (!ready(x)) {\n    cpu_relax();\n}",
+                 "do {\n    taut__cpu_pause();\n} while (!atomic_load(&x));",
+                 "do ; while (__atomic_load_n(&x, 2));", "for (; atomic_load(&x);)\n    ;",
+                 "for (;;) {\n    if (atomic_load(&x))\n        break;\n    cpu_pause();\n}",
+                 "while (1) {\n    uint32_t y = atomic_load(&x);\n    if (y == 1) {\n        return;\n"
+                 "    }\n}", "while (atomic_exchange(&lock, 1)) ;",
+                 "while (atomic_flag_test_and_set(&x)) /* soon */ ;",
+                 "while (!atomic_compare_exchange_weak(&x, &zero, 1))\n    zero = 0;",
+                 "while (tries-- && !atomic_load(&x)) ;")
+        for number, text in enumerate(texts):
+            for room in ("lib/port", "lib/wait", "tests/port"):
+                self.write("%s/a%d.c" % (room, number), text + "\n")
+        _, out, _ = self.run_tool(self.tool)
+        self.assertEqual(sorted(out.splitlines()), sorted(
+            "lib/port/a%d.c:1: an unbounded spin: taut_wait(), or taut_spin_next()" % number
+            for number in range(len(texts))))
+
+    def test_loops_that_are_no_spin(self):
+        self.write("lib/port/a.c", "int x;\n")
+        for text in ("while (more > max && !atomic_compare_exchange_weak(&x, &max, more))\n    ;",
+                     "while (!atomic_load(&x) && taut_spin_next(&spin))\n    ;",
+                     "do {\n    taut__cpu_pause();\n} while (!atomic_load(&x) && taut_now_ns() < until);",
+                     "while (!atomic_load(&x))\n    taut_wait(&event, seen, never, NULL, NULL);",
+                     "while (atomic_load(&x)) {\n    work();\n}",
+                     "for (i = 0; i < atomic_load(&x); i++)\n    sum += a[i];",
+                     "for (;;) {\n    if (atomic_load(&x))\n        break;\n    poll(&fd, 1, -1);\n}",
+                     "while (*p == ' ')\n    ;", "x = atomic_load(&y);\n", "/* while (atomic_load(&x)) ; */"):
+            self.write("lib/port/a%d.c" % len(os.listdir(self.root + "/lib/port")), text + "\n")
+        self.assert_accepts(self.tool)
+
+    def test_excuses(self):
+        self.accept("usleep(1); /* bare wait: once a second, off every hot path */\n")
+        self.accept("/* bare wait: the control of this bench,\n * as it was. */\nwhile (atomic_load(&x)) ;\n")
+        self.accept("for (;;) {\n    /* bare wait: the control */\n    sched_yield();\n}\n")
+        self.accept("// bare wait: the control\nsched_yield();\n", "bench/wait/a.cpp")
+        self.accept("/* x */\n/*\n * A bench.\n * bare wait: both sides spin.\n */\n#include <x.h>\nusleep(1);\n",
+                    "bench/queue/a.c")
+
+    def test_excuses_that_are_none(self):
+        self.refuse("sched_yield(); /* bare wait: */\n", "a bare yield")
+        self.refuse("sched_yield(); /* is all right */\n", "a bare yield")
+        for name in ("lib/port/a.c", "lab/load/a.c"):
+            self.write(name, "/* bare wait: this one */\nint x;\nsched_yield();\n")
+            self.assert_refuses(name + ":3: a bare yield", self.tool)
+        self.write("bench/port/a.c", "int y;\n/* bare wait: this one */\nint x;\nsched_yield();\n")
+        self.assert_refuses("bench/port/a.c:4: a bare yield", self.tool)
 
 
 @needs("clang", "clang-tidy")
