@@ -137,7 +137,7 @@ TAUT_API int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), vo
                           uint64_t deadline_ns, struct taut_lock_report *report);
 
 /* Tells the waiters of taut_lock_or() to test their reasons now: for who has just removed it, by
- * whatever way. Needs not to hold the lock. Costs one load where nobody waits. */
+ * whatever way. Needs not to hold the lock. Costs a fence and a load where nobody waits so. */
 TAUT_API void taut_lock_look(struct taut_lock *lock);
 
 /* Releases. The caller must hold it: else the process is aborted, with both thread ids. Does
