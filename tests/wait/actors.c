@@ -7,7 +7,7 @@
 
 #include "base/process.h"
 
-uint64_t actors_now_ns;
+uint64_t actors_now_ns, actors_tick_ns;
 uint32_t actors_wake_calls;
 
 /* Of this test. Those of one that failed are left behind asleep, with what they wait for. */
@@ -40,6 +40,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
         return __real_clock_gettime(clock, now);
     if (self->stop_at_clock && --self->stop_at_clock == 0)
         stop(ACTOR_AT_CLOCK);
+    self->clock_looks++;
+    actors_now_ns += actors_tick_ns;
     now->tv_sec = (time_t)(actors_now_ns / TAUT_NS_PER_S);
     now->tv_nsec = (long)(actors_now_ns % TAUT_NS_PER_S);
     return 0;
@@ -80,7 +82,7 @@ uint32_t __wrap_taut__futex_wake(const _Atomic uint32_t *word, uint32_t count, u
 
 static void do_call(struct actor *actor)
 {
-    actor->sleeps = 0;
+    actor->sleeps = actor->clock_looks = 0;
     switch (actor->call) {
     case CALL_ACQUIRE:
         actor->result = taut_lock_acquire(actor->lock, actor->deadline_ns, &actor->report);
@@ -127,6 +129,7 @@ void actors_begin(void)
     if (!actors)
         abort();
     actors_now_ns = 1000 * TAUT_NS_PER_S;
+    actors_tick_ns = 0;
     actors_wake_calls = 0;
     if (sem_init(&stopped, 0, 0) != 0)
         abort();

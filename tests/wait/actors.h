@@ -35,6 +35,7 @@ struct actor {
     uint32_t woken;         /* wake-ups of the word it sleeps on, since it fell asleep */
     uint64_t until_ns;      /* the deadline it sleeps with */
     uint32_t sleeps;        /* of this call */
+    uint32_t clock_looks;   /* of this call */
     uint32_t stop_at_clock; /* stop at the n-th look at the clock from here; 0 = never */
     uint32_t stop_at_futex; /* 1: stop once before the kernel compares the word it will sleep on */
     int32_t tid;
@@ -51,6 +52,7 @@ struct actor {
 };
 
 extern uint64_t actors_now_ns;     /* the clock */
+extern uint64_t actors_tick_ns;    /* by which each look at it moves it; 0 */
 extern uint32_t actors_wake_calls; /* system calls that wake */
 
 void actors_begin(void);

@@ -13,8 +13,13 @@ struct taut_lock the_lock;
 
 void make(uint32_t policy)
 {
+    make_spinning(policy, TAUT_WAIT_NONE_NS);
+}
+
+void make_spinning(uint32_t policy, uint64_t spin_ns)
+{
     const struct taut_lock_options options = {
-        .size = sizeof options, .policy = policy, .spin_ns = TAUT_WAIT_NONE_NS};
+        .size = sizeof options, .policy = policy, .spin_ns = spin_ns};
     assert_int_equal(taut_lock_init(&the_lock, &options, NULL), 0);
     assert_int_equal(actor_acquire(OWNER, &the_lock, TAUT_NEVER_NS), ACTOR_IDLE);
     assert_int_equal(actor_of(OWNER)->result, TAUT_LOCK_ACQUIRED);

@@ -23,8 +23,9 @@ extern struct taut_lock the_lock;
 int setup(void **state);
 int teardown(void **state);
 
-/* Makes the lock, whose waiters do not spin; OWNER holds it. */
+/* Makes the lock; OWNER holds it. make(): nobody spins. */
 void make(uint32_t policy);
+void make_spinning(uint32_t policy, uint64_t spin_ns);
 
 struct taut_lock_stats stats(void);
 

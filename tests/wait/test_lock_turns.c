@@ -170,6 +170,28 @@ static void a_lock_that_is_waited_for_is_not_ended(void **state)
     at_rest();
 }
 
+/* A look at the clock takes 100 ns here, so a spin of 50 us has hundreds. */
+static void only_the_oldest_waiter_spins(void **state)
+{
+    (void)state;
+    make_spinning(TAUT_LOCK_BOUNDED, 50 * TAUT_NS_PER_US);
+    actors_tick_ns = 100;
+    sleeps(A, TAUT_NEVER_NS);
+    assert_in_range(actor_of(A)->clock_looks, 400, 600);
+    assert_int_equal(actor_of(A)->report.parks, 0); /* not before it has spun */
+    sleeps(B, TAUT_NEVER_NS);
+    assert_in_range(actor_of(B)->clock_looks, 1, 4);
+    releases(OWNER);
+    is_served(A);
+    actor_of(B)->clock_looks = 0;
+    assert_int_equal(actor_resume(B, WOKEN), ACTOR_ASLEEP); /* the oldest now, and A holds it */
+    assert_in_range(actor_of(B)->clock_looks, 400, 600);
+    releases(A);
+    is_served(B);
+    releases(B);
+    at_rest();
+}
+
 /* --- the bounds --- */
 
 static void the_oldest_waiter_is_bypassed_eight_times_and_then_served(void **state)
@@ -368,6 +390,7 @@ int main(void)
         ONE(who_is_promoted_on_the_way_to_sleep_is_woken),
         ONE(a_spurious_wake_up_changes_nothing),
         ONE(a_lock_that_is_waited_for_is_not_ended),
+        ONE(only_the_oldest_waiter_spins),
         ONE(the_oldest_waiter_is_bypassed_eight_times_and_then_served),
         ONE(the_bound_by_time_keeps_it_too),
         ONE(the_time_of_the_next_begins_when_it_came),
