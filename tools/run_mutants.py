@@ -11,6 +11,7 @@ one and from every other mutant's, and be the unmutated one again after the sour
 Exit codes: 0 all killed, 1 a survivor or an error, 2 no such mutant.
 """
 import argparse
+import concurrent.futures
 import fcntl
 import fnmatch
 import hashlib
@@ -32,7 +33,7 @@ FOLDER, SUFFIX = "tests/mutants", ".mutant"
 ONCE = ("what", "file", "case", "cpus", "repeat", "limit")
 MANY = ("test", "env")
 SKIP = 77
-LEAST_LIMIT, LIMIT_FACTOR = 15, 4  # a run is a hang after 4 times what it takes, 15 s at least
+LEAST_LIMIT, LIMIT_FACTOR = 10, 4  # a run is a hang after 4 times what it takes, 10 s at least
 OFF = ("bench", "man", "fuzz")     # options of meson_options.txt that no test needs
 EDIT = re.compile(r"\A(.*?)^--- old\n(.*?)^--- new\n(.*?)^--- end\n\Z", re.M | re.S)
 # cmocka's and unittest's words. A case may go on after its name: "test_connect (blocking)".
@@ -214,14 +215,14 @@ class Run:
     """How one run of a test ended: `how` is passed, failed, hang or skipped."""
 
     def __init__(self, test, build, mutant, limit):
-        cpus = sorted(os.sched_getaffinity(0))[:mutant.cpus]
+        cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:mutant.cpus]))
+        command = (["taskset", "-c", cpus] if mutant.cpus else []) + test["cmd"]
         begin = time.monotonic()
         with tempfile.TemporaryFile() as log:
             child = subprocess.Popen(
-                test["cmd"], cwd=test["workdir"] or build, stdin=subprocess.DEVNULL, stdout=log,
+                command, cwd=test["workdir"] or build, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, **test["env"], **mutant.env},
-                preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+                env={**os.environ, **test["env"], **mutant.env})
             try:
                 code = child.wait(timeout=limit)
             except subprocess.TimeoutExpired:
@@ -261,6 +262,7 @@ class Bench:
         self.clean = {}      # test: hash of its unmutated programs
         self.seen = {}       # (test, hash): mutant
         self.changed = None  # the file that differs from the tree now
+        self.touched = set() # tests whose programs were built meanwhile
 
     @staticmethod
     def key(test, mutant):
@@ -270,23 +272,31 @@ class Bench:
         """Every named test must pass unmutated, as often as its mutants would run it."""
         known = set(self.copy.tests)
         self.clean = self.copy.make(sorted({test for mutant in mutants for test in mutant.tests} & known))
-        for mutant in sorted(mutants, key=lambda mutant: -mutant.repeat):
+        jobs = {}
+        for mutant in sorted(mutants, key=lambda mutant: mutant.repeat):
             for test in mutant.tests:
-                key = self.key(test, mutant)
-                if test not in known:
-                    self.unfit[key] = Bad("no test '%s'" % test)
-                if key in self.took or key in self.unfit:
-                    continue
-                for _ in range(mutant.repeat):
-                    run = Run(self.copy.tests[test], self.copy.build, mutant, self.meson_limit(test))
-                    self.took[key] = max(run.seconds, self.took.get(key, 0))
-                    if run.how == "skipped":
-                        self.unfit[key] = "%s: %s" % (test, last_line(run.output))
-                    elif run.how != "passed":
-                        tail = "\n".join(run.output.splitlines()[-15:])
-                        self.unfit[key] = Bad("%s fails unmutated (%s)\n%s" % (test, run.how, tail))
-                    if key in self.unfit:
-                        break
+                if test in known:
+                    jobs[self.key(test, mutant)] = mutant  # the one that runs it most often
+                else:
+                    self.unfit[self.key(test, mutant)] = Bad("no test '%s'" % test)
+        beside = [key for key in jobs if self.copy.tests[key[0]]["is_parallel"]]
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(lambda key: self.rehearse_one(key, jobs[key]), beside))
+        for key in set(jobs) - set(beside):
+            self.rehearse_one(key, jobs[key])
+
+    def rehearse_one(self, key, mutant):
+        test = key[0]
+        for _ in range(mutant.repeat):
+            run = Run(self.copy.tests[test], self.copy.build, mutant, self.meson_limit(test))
+            self.took[key] = max(run.seconds, self.took.get(key, 0))
+            if run.how == "skipped":
+                self.unfit[key] = "%s: %s" % (test, last_line(run.output))
+            elif run.how != "passed":
+                tail = "\n".join(run.output.splitlines()[-15:])
+                self.unfit[key] = Bad("%s fails unmutated (%s)\n%s" % (test, run.how, tail))
+            if key in self.unfit:
+                return
 
     def meson_limit(self, test):
         return self.copy.tests[test]["timeout"] or 600
@@ -303,9 +313,10 @@ class Bench:
         if self.changed is None:
             return
         self.copy.write(self.changed, self.copy.original[self.changed])
-        again = self.copy.make(sorted(self.clean))
-        for test, before in self.clean.items():
-            if again[test] != before:
+        again = self.copy.make(sorted(self.touched))
+        self.touched.clear()
+        for test, program in again.items():
+            if program != self.clean[test]:
                 raise SystemExit("%s is put back, but the program of %s is not what it was"
                                  % (self.changed, test))
         self.changed = None
@@ -319,6 +330,7 @@ class Bench:
             if unfit:
                 return "skipped", unfit
         self.put(mutant)
+        self.touched.update(mutant.tests)
         made = self.copy.make(mutant.tests)
         words = []
         for test in mutant.tests:
