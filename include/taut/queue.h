@@ -73,7 +73,10 @@ struct taut_ring_options {
  * functions below are what a ring costs: a call for each item would double it.
  */
 struct taut__ring_side {
-    uint64_t index;      /* behind the last item committed (released); ahead of what is published */
+    uint64_t index; /* behind the last item committed (released); ahead of what is published */
+    /* What the other side was told last. Not read back from tail (head): the other side has the
+     * line, and asking for it to read and then again to write is two transfers. */
+    uint64_t told;
     uint64_t publish_at; /* it is published when it gets here */
     uint64_t other;      /* the other side's published index, as read last */
     uint64_t limit;      /* producer: the capacity; 0 once it has closed */
@@ -84,6 +87,7 @@ struct taut__ring_side {
     uint32_t batch;
     uint32_t looked; /* 1: since the last publication the other side's flag was looked at,
                         behind a fence */
+    uint32_t ahead;  /* producer: slots between the next and those it asks for already */
     uint32_t idle;   /* consumer: empty looks in a row */
     TAUT__ATOMIC(uint64_t) publications;
     TAUT__ATOMIC(uint64_t) misses;     /* full (empty) hits */
@@ -94,7 +98,11 @@ struct taut__ring_side {
 /* A ring; its members belong to the functions below. */
 struct taut_ring {
     TAUT__LINE struct taut__ring_side producer;
-    TAUT__LINE TAUT__ATOMIC(uint64_t) tail; /* written by the producer alone */
+    /* Written by the producer alone. An 8-byte item that is published alone is told beside the
+     * index, in the same line: so that it costs one transfer between cores, not two. */
+    TAUT__LINE TAUT__ATOMIC(uint64_t) tail;
+    TAUT__ATOMIC(uint64_t) echo_at; /* index of the item that is... */
+    TAUT__ATOMIC(uint64_t) echo;    /* ... here, or of a later one */
     TAUT__LINE struct taut__ring_side consumer;
     TAUT__LINE TAUT__ATOMIC(uint64_t) head; /* written by the consumer alone */
     /* Read by both at each publication and hardly ever written, so it stays in both caches. */
@@ -116,8 +124,9 @@ struct taut_ring_stats {
     uint64_t releases;     /* the same of the consumer */
     uint64_t full_hits;    /* calls of the producer that found no room */
     uint64_t empty_hits;   /* calls of the consumer that found nothing */
-    /* Most slots in use at a publication: published and not given back. Kept by the producer, and
-     * so also when the consumer stands still; it stays when the ring is closed and drained. */
+    /* Most slots in use at a publication: published and not given back. Exact. Kept by the
+     * producer, and so also when the consumer stands still; it stays when the ring is closed and
+     * drained. */
     uint64_t high_water;
     uint64_t wakes;       /* events published for a waiting consumer */
     uint64_t space_wakes; /* events published for a waiting producer */
@@ -196,6 +205,7 @@ TAUT_API void taut_ring_stats(const struct taut_ring *ring, struct taut_ring_sta
  * more_space and more_items return how many there are. */
 TAUT_API uint64_t taut__ring_more_space(struct taut_ring *ring);
 TAUT_API uint64_t taut__ring_more_items(struct taut_ring *ring);
+TAUT_API int taut__ring_pop_u64(struct taut_ring *ring, uint64_t *value);
 TAUT_API void taut__ring_publish(struct taut_ring *ring);
 TAUT_API void taut__ring_give_back(struct taut_ring *ring);
 /* Aborts: another thread than the side's, or more committed (released) than reserved (peeked). */
@@ -320,8 +330,8 @@ static inline int taut_ring_pop_u64(struct taut_ring *ring, uint64_t *value)
 {
     struct taut__ring_side *side = &ring->consumer;
     TAUT__RING_CHECK(side, side->item_bytes == sizeof *value);
-    if (__builtin_expect(side->index == side->other, 0) && taut__ring_more_items(ring) == 0)
-        return 0;
+    if (__builtin_expect(side->index == side->other, 0))
+        return taut__ring_pop_u64(ring, value);
     memcpy(value, side->slots + (size_t)(side->index & side->mask) * sizeof *value, sizeof *value);
     taut_ring_release_n(ring, 1);
     return 1;

@@ -25,6 +25,10 @@
 /* Empty looks in a row after which the consumer fetches the slot's line together with the index: */
 #define IDLE_LOOKS 8u
 
+/* How far before it is written the producer asks for a slot's line: a transfer takes as long as the
+ * writing of some eight lines. bench/records/2026-12-01-queue.md */
+#define AHEAD_BYTES 512u
+
 static int power_of_two(uint32_t value)
 {
     return value != 0 && (value & (value - 1)) == 0;
@@ -101,12 +105,14 @@ static void side_init(struct taut__ring_side *side, const struct taut_ring_optio
     memset(side, 0, sizeof *side);
     side->index = start;
     side->other = start;
+    side->told = start;
     side->limit = options->capacity;
     side->mask = options->capacity - 1;
     side->slots = slots;
     side->item_bytes = options->item_bytes;
     side->batch = batch;
     side->looked = 1;
+    side->ahead = AHEAD_BYTES / options->item_bytes + 1;
     side->publish_at = next_publication(side);
 }
 
@@ -129,6 +135,7 @@ int taut__ring_init_at(struct taut_ring *ring, const struct taut_ring_options *o
     side_init(&ring->producer, &in_effect, in_effect.publish_batch, memory, start);
     side_init(&ring->consumer, &in_effect, in_effect.release_batch, memory, start);
     atomic_init(&ring->tail, start);
+    atomic_init(&ring->echo_at, start - 1);
     atomic_init(&ring->head, start);
     ring->event = in_effect.event;
     ring->space_event = in_effect.space_event;
@@ -242,32 +249,63 @@ static void wake_consumer(struct taut_ring *ring)
     taut_event_publish(ring->event);
 }
 
+static void *slot(const struct taut__ring_side *side, uint64_t index)
+{
+    return side->slots + (size_t)(index & side->mask) * side->item_bytes;
+}
+
+/* The line of a slot that will be written soon is in the consumer's cache, and stores wait for it
+ * in order: so it is asked for early, if the consumer has no use for it any more. */
+static void ask_for_line(const struct taut__ring_side *side)
+{
+    uint64_t index = side->index + side->ahead;
+    if (index - side->other >= side->limit)
+        return;
+#if defined(__x86_64__)
+    /* Not __builtin_prefetch(): without -mprfchw that asks for a copy to read. Where the CPU does
+     * not know the instruction it is none. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)slot(side, index)));
+#else
+    __builtin_prefetch(slot(side, index), 1);
+#endif
+}
+
+/* Before the tail: see taut__ring_pop_u64(). */
+static void tell_alone(struct taut_ring *ring)
+{
+    const struct taut__ring_side *side = &ring->producer;
+    uint64_t value, at = side->index - 1;
+    memcpy(&value, slot(side, at), sizeof value);
+    atomic_store_explicit(&ring->echo_at, at, memory_order_relaxed);
+    /* pairs with taut__ring_pop_u64(): who reads it reads no older echo_at */
+    atomic_store_explicit(&ring->echo, value, memory_order_release);
+}
+
 void taut__ring_publish(struct taut_ring *ring)
 {
     struct taut__ring_side *side = &ring->producer;
     OWNED(side);
     TAUT_CHECK(side->index - side->other <= side->mask + 1);
+    if (side->item_bytes == sizeof(uint64_t) && side->index - side->told == 1)
+        tell_alone(ring);
     /* pairs with the load in taut__ring_more_items(): the slots were written before */
     atomic_store_explicit(&ring->tail, side->index, memory_order_release);
+    side->told = side->index;
     count(&side->publications);
     side->publish_at = next_publication(side);
     side->looked = 0;
+    ask_for_line(side);
     note_high_water(ring);
     /* Without a fence, so perhaps too early; taut_ring_flush() looks again. */
     if (__builtin_expect(atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed), 0))
         wake_consumer(ring);
 }
 
-static int unpublished(struct taut_ring *ring)
-{
-    return ring->producer.index != atomic_load_explicit(&ring->tail, memory_order_relaxed);
-}
-
 int taut__ring_flush_begin(struct taut_ring *ring)
 {
     struct taut__ring_side *side = &ring->producer;
     OWNED(side);
-    if (unpublished(ring))
+    if (side->index != side->told)
         taut__ring_publish(ring);
     int look = ring->event && !side->looked;
     side->looked = 1;
@@ -312,7 +350,7 @@ void taut_ring_close(struct taut_ring *ring)
     OWNED(side);
     if (side->limit == 0)
         return;
-    if (unpublished(ring))
+    if (side->index != side->told)
         taut__ring_publish(ring);
     side->limit = 0;
     /* pairs with taut_ring_closed(): who sees it sees the last tail */
@@ -340,6 +378,7 @@ void taut__ring_give_back(struct taut_ring *ring)
     TAUT_CHECK(side->other - side->index <= side->mask + 1); /* never more than was there */
     /* pairs with the loads of head in the producer's half: the slots were read before */
     atomic_store_explicit(&ring->head, side->index, memory_order_release);
+    side->told = side->index;
     count(&side->publications);
     side->publish_at = next_publication(side);
     side->looked = 0;
@@ -351,7 +390,7 @@ void taut_ring_flush_released(struct taut_ring *ring)
 {
     struct taut__ring_side *side = &ring->consumer;
     OWNED(side);
-    if (side->index != atomic_load_explicit(&ring->head, memory_order_relaxed))
+    if (side->index != side->told)
         taut__ring_give_back(ring);
     if (!ring->space_event || side->looked)
         return;
@@ -369,7 +408,7 @@ uint64_t taut__ring_more_items(struct taut_ring *ring)
     /* An isolated item costs two transfers between cores, of the index and then of its slot. While
      * nothing comes for a while, both are asked for at once. */
     if (side->idle >= IDLE_LOOKS)
-        __builtin_prefetch(side->slots + (size_t)(side->index & side->mask) * side->item_bytes);
+        __builtin_prefetch(slot(side, side->index));
     side->other = atomic_load_explicit(&ring->tail, memory_order_acquire); /* taut__ring_publish */
     if (side->other != side->index) {
         side->idle = 0;
@@ -379,6 +418,33 @@ uint64_t taut__ring_more_items(struct taut_ring *ring)
     taut_ring_flush_released(ring);
     count(&side->misses);
     return 0;
+}
+
+int taut__ring_pop_u64(struct taut_ring *ring, uint64_t *value)
+{
+    struct taut__ring_side *side = &ring->consumer;
+    OWNED(side);
+    uint64_t tail =
+        atomic_load_explicit(&ring->tail, memory_order_acquire); /* taut__ring_publish */
+    if (tail == side->index) {
+        taut_ring_flush_released(ring);
+        count(&side->misses);
+        return 0;
+    }
+    side->other = tail;
+    /*
+     * The echo that is read belongs to this item or to a later one, since it was stored before this
+     * tail; and echo_at, read after it, to that one or a later. So where echo_at is this item's,
+     * the echo is.
+     */
+    uint64_t echo = atomic_load_explicit(&ring->echo, memory_order_acquire); /* tell_alone */
+    if (tail - side->index == 1 &&
+        atomic_load_explicit(&ring->echo_at, memory_order_relaxed) == side->index)
+        *value = echo;
+    else
+        memcpy(value, slot(side, side->index), sizeof *value);
+    taut_ring_release_n(ring, 1);
+    return 1;
 }
 
 int taut_ring_closed(struct taut_ring *ring)

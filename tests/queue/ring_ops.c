@@ -138,6 +138,54 @@ static int get(struct rig *rig, uint32_t want, int release)
     return 1;
 }
 
+/* Item n of a ring of 8-byte items, as one number. */
+static uint64_t whole(uint64_t n)
+{
+    uint8_t bytes[8];
+    uint64_t value;
+    for (uint32_t k = 0; k < 8; k++)
+        bytes[k] = content(n, k);
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+/* The same by the functions for 8-byte items. */
+static int put_u64(struct rig *rig)
+{
+    struct reference *is = &rig->is;
+    uint64_t room = is->closed ? 0 : is->capacity - (is->committed - is->given);
+    uint64_t before = is->committed;
+    MUST(taut_ring_push_u64(&rig->ring, whole(is->committed)) == (room > 0));
+    if (room == 0) {
+        is->full_hits += !is->closed;
+        if (!is->closed)
+            publish(rig);
+        return 1;
+    }
+    is->committed++;
+    if (passes(rig->start, before, is->committed, is->publish_batch))
+        publish(rig);
+    return 1;
+}
+
+static int get_u64(struct rig *rig)
+{
+    struct reference *is = &rig->is;
+    uint64_t value, before = is->taken;
+    int got = taut_ring_pop_u64(&rig->ring, &value);
+    MUST(got == (is->published != is->taken));
+    if (!got) {
+        is->empty_hits++;
+        give_back(rig);
+        return 1;
+    }
+    MUST(value == whole(is->taken));
+    is->taken++;
+    if (passes(rig->start, before, is->taken, is->release_batch))
+        give_back(rig);
+    return 1;
+}
+
 static int compare(struct rig *rig)
 {
     const struct reference *is = &rig->is;
@@ -161,11 +209,11 @@ static int step(struct rig *rig, uint8_t byte)
     uint32_t many = 1 + (uint32_t)(byte >> 3);
     switch (byte & 7) {
     case 0:
-        return put(rig, 0);
+        return rig->item_bytes == 8 && (byte & 8) ? put_u64(rig) : put(rig, 0);
     case 1:
         return put(rig, many);
     case 2:
-        return get(rig, 0, 1);
+        return rig->item_bytes == 8 && (byte & 8) ? get_u64(rig) : get(rig, 0, 1);
     case 3:
         return get(rig, many, 1);
     case 4:
@@ -214,7 +262,7 @@ const char *ring_ops_run(const uint8_t *bytes, size_t length)
         return NULL;
     struct taut_ring_options options = {.size = sizeof options,
                                         .capacity = 1u << (bytes[0] % 8),
-                                        .item_bytes = 1u + bytes[1] % 24,
+                                        .item_bytes = bytes[1] & 64 ? 8 : 1u + bytes[1] % 24,
                                         .publish_batch = 1u << (bytes[2] % 8),
                                         .release_batch = 1u << (bytes[2] / 16 % 8)};
     if (options.publish_batch > options.capacity)

@@ -204,6 +204,43 @@ static void streams_keep_order_and_lose_nothing(void **state)
     }
 }
 
+/* --- items told alone
+ * ----------------------------------------------------------------------------- */
+
+static void *alone_produce(void *context)
+{
+    struct stream *stream = context;
+    for (uint64_t i = 0; i < stream->count; i++) {
+        while (!taut_ring_push_u64(stream->ring, i * 3))
+            sched_yield();
+        pauses((uint32_t)(i % 3) * 20); /* now the consumer is a step behind, now it waits for this item */
+    }
+    return NULL;
+}
+
+/* An item published alone comes by the line of the index; the next may be on its way into it. */
+static void an_item_told_alone_is_the_right_one(void **state)
+{
+    (void)state;
+    struct stream stream = {.count = soak(2000000, 1000000000)};
+    const struct taut_ring_options options = {.size = sizeof options,
+                                              .capacity = 1024,
+                                              .item_bytes = sizeof(uint64_t),
+                                              .publish_batch = 1};
+    assert_int_equal(taut_ring_create(&stream.ring, &options, NULL), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, alone_produce, &stream), 0);
+    uint64_t wrong = 0, value;
+    for (uint64_t i = 0; i < stream.count; i++) {
+        while (!taut_ring_pop_u64(stream.ring, &value))
+            pauses(10);
+        wrong += value != i * 3;
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(taut_ring_destroy(stream.ring), 0);
+}
+
 /* --- wake-ups ------------------------------------------------------------------------------------
  */
 
@@ -372,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_keep_order_and_lose_nothing),
+        cmocka_unit_test(an_item_told_alone_is_the_right_one),
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(an_item_beside_the_sleep_wakes),
     };
