@@ -13,8 +13,9 @@
  * usage: bench_deadline WINDOW_US NEIGHBOURS ROUNDS [CPU]
  *
  * In a round each discipline waits eight windows, the last one one. Prints one JSON object a
- * discipline: how long the window lasted (median, greatest) and how late the latest was. Neighbours
- * end with this program, and by themselves after two minutes.
+ * discipline: how long the window lasted (median, greatest) and how late the latest was; and at
+ * last the premise: which share of that CPU neither waiters nor neighbours had. Neighbours end with
+ * this program, and by themselves after two minutes.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,13 +45,29 @@ static const char *const names[] = {"ours", "yields", "each", "each-64"};
 static pid_t neighbours[NEIGHBOURS_MOST];
 static uint32_t neighbour_count;
 
-static void end_neighbours(void)
+static uint64_t used_ns(const struct rusage *usage)
 {
+    return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * TAUT_NS_PER_S +
+           (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * TAUT_NS_PER_US;
+}
+
+/* Returns the CPU time that they have used. */
+static uint64_t kill_neighbours(void)
+{
+    uint64_t used = 0;
     for (uint32_t i = 0; i < neighbour_count; i++) {
+        struct rusage usage = {0};
         kill(neighbours[i], SIGKILL);
-        waitpid(neighbours[i], NULL, 0);
+        if (wait4(neighbours[i], NULL, 0, &usage) == neighbours[i])
+            used += used_ns(&usage);
     }
     neighbour_count = 0;
+    return used;
+}
+
+static void end_neighbours(void)
+{
+    (void)kill_neighbours();
 }
 
 static int start_neighbours(uint32_t count, uint32_t cpu)
@@ -191,15 +209,23 @@ int main(int argc, char **argv)
         return 2;
     }
     atexit(end_neighbours);
+    uint64_t began_ns = taut_now_ns();
     if (start_neighbours(count, cpu) != 0) {
         fprintf(stderr, "bench_deadline: no neighbours\n");
         return 2;
     }
     struct timespec tick;
+    struct rusage usage;
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     printf("{\"tick_ns\": %ld}\n", tick.tv_nsec);
     fflush(stdout);
     /* bare wait: let the neighbours arrive, and the scheduler's memory of our start fade. */
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    return run(window_us * TAUT_NS_PER_US, rounds, cpu);
+    int code = run(window_us * TAUT_NS_PER_US, rounds, cpu);
+    uint64_t lasted_ns = taut_now_ns() - began_ns;
+    uint64_t used = kill_neighbours();
+    if (code == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
+        printf("{\"foreign_share\": %.4f}\n",
+               1 - (double)(used + used_ns(&usage)) / (double)lasted_ns);
+    return code;
 }
