@@ -442,8 +442,9 @@ void taut_lock_look(struct taut_lock *lock)
 {
     if (refuse(lock))
         return;
-    /* seq_cst: the caller has removed a reason and now looks for waiters; a waiter counts itself
-     * (an operation of the same order) and then tests its reason. One of the two sees the other. */
+    /* seq_cst, with the fence in taut__lock_enqueue(): the caller has removed a reason and now
+     * looks for waiters; a waiter counts itself and then tests its reason. One of the two sees the
+     * other. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&lock->lookers, memory_order_relaxed) != 0)
         taut__lock_look_all(lock);

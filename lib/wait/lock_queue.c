@@ -176,10 +176,13 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
     }
     lock->tail = (uintptr_t)node;
     atomic_store_explicit(&lock->waiters, node->ahead + 1, memory_order_relaxed);
-    /* seq_cst, as the fence in taut_lock_look(): either that call sees this waiter, or this
-     * waiter's next test sees the reason gone. */
-    if (node->looks)
-        atomic_fetch_add_explicit(&lock->lookers, 1, memory_order_seq_cst);
+    if (node->looks) {
+        atomic_fetch_add_explicit(&lock->lookers, 1, memory_order_relaxed);
+        /* seq_cst, with the fence in taut_lock_look(): there a reason is removed and then this
+         * count read, here it is counted and then the reason tested. One of the two sees the other.
+         */
+        atomic_thread_fence(memory_order_seq_cst);
+    }
     guard_exit(lock);
     return 0;
 }
