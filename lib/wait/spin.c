@@ -24,7 +24,7 @@
 #define GAP_SHORT_NS UINT64_C(150)
 #define GAP_LONG_NS  UINT64_C(600)
 
-/* Of a window, this much is spun and the rest yielded. */
+/* Of a window, this much is spun and the rest yielded: bench/records/2026-12-01-wait.md. */
 #define SPIN_SHARE_NS (50 * TAUT_NS_PER_US)
 
 /* Who spins longer than this is counted: shorter waits are over before they could crowd anybody. */
