@@ -4,8 +4,8 @@
  *
  * What of the source is modelled, function by function; all in lib/wait/:
  *
- *   taut__lock_take_new()   lock_queue.c   take_new: may_barge() refuses by the count, or at any time by
- *                                          the clock
+ *   taut__lock_take_new()   lock_queue.c   take_new: may_barge() refuses by the count, or at any
+ *                                          time by the clock
  *   taut__lock_take_head()  lock_queue.c   TAKE_HEAD
  *   taut__lock_enqueue()    lock_queue.c   enqueue, with enqueue_first()
  *   promote()               lock_queue.c   promote(), with promoted_word()
@@ -18,13 +18,14 @@
  *   sleep_once()            lock.c         announce, sleep
  *
  * The word changes in single steps, each the one in which its compare and swap succeeds; where the
- * source loads it and acts on what it saw (the release), that is a step of its own. What happens under
- * the guard is interleaved with steps of threads that do not need it. Each call is of one kind: without
- * a deadline (a head that spins is one that looks again), with one (leaves with the lock if it can) or
- * with a reason that goes away (leaves without; wakes by itself after a while, too).
+ * source loads it and acts on what it saw (the release), that is a step of its own. What happens
+ * under the guard is interleaved with steps of threads that do not need it. Each call is of one
+ * kind: without a deadline (a head that spins is one that looks again), with one (leaves with the
+ * lock if it can) or with a reason that goes away (leaves without; wakes by itself after a while,
+ * too).
  *
- * Left out: the guard itself (a futex mutex), robust locks, statistics, taut_lock_look(), the lock's end.
- * Memory is sequentially consistent.
+ * Left out: the guard itself (a futex mutex), robust locks, statistics, taut_lock_look(), the
+ * lock's end. Memory is sequentially consistent.
  *
  * pan: -DSAFETY
  * config wide: -DTHREADS=4 -DROUNDS=1 -DBOUND=1
@@ -55,7 +56,7 @@
 bool held, waiters, head_asleep; /* the word ... */
 byte bypassed;                   /* ... in four pieces, changed in one step */
 
-/* Under the guard. The queue is an array of thread numbers, oldest first: links are not modelled. */
+/* Under the guard. The queue is an array of threads, oldest first: links are not modelled. */
 bool guard;
 byte queue[THREADS], queue_length;
 byte head = NOBODY; /* the source's own variable: stored after the word, read without the guard */
@@ -120,8 +121,8 @@ inline unlink(me)
     wake_bit[me] = false
 }
 
-/* promoted_word() and the swap of promote(): what the word becomes without the oldest waiter. `next` may be
- * NOBODY. The caller has unlinked the oldest one. */
+/* promoted_word() and the swap of promote(): what the word becomes without the oldest waiter, which
+ * the caller has unlinked. */
 inline promotes()
 {
     if
@@ -161,7 +162,7 @@ inline release()
     :: d_step {
         head_asleep && !guard ->
 #endif
-        /* taut__lock_rouse(). The bit may be gone when the guard is had: then this is the next turn. */
+        /* taut__lock_rouse(). Should the bit have gone meanwhile, it is the next turn. */
         guard = true;
         head_asleep = false
        };

@@ -6,26 +6,27 @@
  *
  *   taut_event_publish()   lib/wait/event.c   publisher: the swap of the whole word (epoch + 1, no
  *                                             sleepers), then "wake all" as a step of its own
- *   count_sleeper()        lib/wait/wait.c    MAY_COUNT_IN, MAY_COUNT_OUT: one step, or nothing when the
- *                                             epoch is not `seen`
+ *   count_sleeper()        lib/wait/wait.c    MAY_COUNT_IN, MAY_COUNT_OUT: one step, or nothing
+ *                                             when the epoch is not `seen`
  *   sleep_for()            lib/wait/wait.c    waiter, from `again`: sleeps, looks, leaves
  *   spin_for()             lib/wait/wait.c    one look: a waiter that looked several times without
  *                                             success is a waiter that was slow
  *   taut__futex_wait()     lib/base/futex.c   the kernel compares and queues in one step; a sleep
  *                                             ends by a wake, by the deadline or by a signal
- *   taut__futex_wake()     lib/base/futex.c   all that are queued at that moment, whatever they wait for
+ *   taut__futex_wake()     lib/base/futex.c   all that are queued then, whatever they wait for
  *
- * Left out: "quiesce" (a bit in the same word that ends spinning early), the wrap of the epoch after
- * 2^32, fork(2). Memory is sequentially consistent: the word is one atomic variable, and what a
- * publisher wrote before is ordered by its release (ring.pml has that kind of fault). A loop around a
- * compare and swap is one step: the one in which it succeeds, or gives up.
+ * Left out: "quiesce" (a bit in the same word that ends spinning early), the wrap of the epoch
+ * after 2^32, fork(2). Memory is sequentially consistent: the word is one atomic variable, and what
+ * a publisher wrote before is ordered by its release (ring.pml has that kind of fault). A loop
+ * around a compare and swap is one step: the one in which it succeeds, or gives up.
  *
- * A wait has a deadline or none; a deadline can pass at any moment. Each thread runs a bounded number of
- * times, so an end state in which somebody sleeps and should not is all that can go wrong.
+ * A wait has a deadline or none; a deadline can pass at any moment. Each thread runs a bounded
+ * number of times, so an end state in which somebody sleeps and should not is all that can go
+ * wrong.
  *
  * pan: -DSAFETY
  * config publications: -DPUBLISHERS=1 -DPUBLICATIONS=3
- * twin TWIN_LOOK_FIRST: assertion violated: the publisher looks at the count before it moves the epoch
+ * twin TWIN_LOOK_FIRST: assertion violated: publisher looks at the count before it moves the epoch
  * twin TWIN_COUNT_BLIND: assertion violated: a waiter counts itself without comparing the epoch
  * twin TWIN_LEAVE_BLIND: assertion violated: a waiter that expires takes itself off in any epoch
  * twin TWIN_NO_COMPARE: assertion violated: the kernel queues without comparing

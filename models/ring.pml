@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ring.pml - a child of a fan-out: a work ring and a return ring, in batches, with credit, and with
- * sides that sleep. Nothing is lost, doubled or out of order, credit is conserved, nobody sleeps for
- * good.
+ * sides that sleep. Nothing is lost, doubled or out of order, credit is conserved, nobody sleeps
+ * for good.
  *
  * What of the source is modelled, function by function; all in lib/queue/:
  *
  *   taut_ring_reserve(), _commit()    taut/queue.h   put()
  *   taut_ring_peek(), _release()      taut/queue.h   peek(), get()
- *   taut__ring_publish()              ring.c         publish(): release store, then a look without a fence
+ *   taut__ring_publish()              ring.c         publish(): release store, look without a fence
  *   wake_consumer()                   ring.c         wakes()
  *   taut_ring_flush(), taut__ring_flush_begin(), taut__ring_look()   ring.c   flush()
  *   taut__ring_more_space(), taut__ring_more_items()   ring.c   in put(), peek()
  *   taut__ring_give_back(), taut_ring_flush_released()   ring.c   give_back(), flush_released()
  *   taut__queue_wait(), sleep_for()   queue_wait.c   wait_items(), without a deadline
  *   taut_event_publish(), taut_wait() lib/wait/      one step each: park.pml shows that they may
- *   deliver(), taut_fanout_send()     fanout.c       owner: while there is credit; what is parked for
- *                                                    want of it is what is not sent yet
+ *   deliver(), taut_fanout_send()     fanout.c       owner: while there is credit; what is parked
+ *                                                    for want of it is what is not sent yet
  *   reap_child(), taut_fanout_wait_returns()   fanout.c   owner
  *   taut_fanout_take(), _return(), _flush_returns(), _wait_work()   fanout.c   child
  *
- * Memory: each thread has a store buffer of two entries. Its stores of tail and head, release stores
- * all of them, become visible to the other thread at any later moment (process `memory`), in their order;
- * a release RMW and a full fence wait until all are. Slots are visible before the tail that tells of them,
- * which is what its release is for. Loads go in program order: all that matter are acquire loads, or
- * stand behind a fence, but for one look that may be too early by design.
+ * Memory: each thread has a store buffer of two entries. Its stores of tail and head, release
+ * stores all of them, become visible to the other thread at any later moment (process `memory`), in
+ * their order; a release RMW and a full fence wait until all are. Slots are visible before the tail
+ * that tells of them, which is what its release is for. Loads go in program order: all that matter
+ * are acquire loads, or stand behind a fence, but for one look that may be too early by design.
  *
- * With PLAIN it is one ring without credit, whose producer waits for space: taut_ring_wait_space() as
- * wait_space(), wake_producer() as wakes_for_space().
+ * With PLAIN it is one ring without credit, whose producer waits for space: taut_ring_wait_space()
+ * as wait_space(), wake_producer() as wakes_for_space().
  *
- * Left out: close, the side list's bound, several children (they share nothing but the owner's fence),
- * wrap of the 64-bit indices. Each run is finite, so an end state in which somebody sleeps is all that
- * can go wrong with the waits.
+ * Left out: an item's value told beside the index (echo.pml), close, the side list's bound, several
+ * children (they share nothing but the owner's fence), wrap of the 64-bit indices. Each run is
+ * finite, so an end state in which somebody sleeps is all that can go wrong with the waits.
  *
  * pan: -DSAFETY
  * config whole: -DBATCH=4 -DRESERVE=3
