@@ -76,8 +76,7 @@ static uint64_t pair(void (*first)(void *), void (*second)(void *), void *contex
     return 0;
 }
 
-/* --- throughput --------------------------------------------------------------------------------
- */
+/* --- throughput ----------------------------------------------------------------------------- */
 
 struct transfer {
     const struct arm *arm;
@@ -122,8 +121,7 @@ static void throughput(const struct arm *arm)
            (double)(transfer.ended_ns - atomic_load(&began_ns)) / (double)arm->items);
 }
 
-/* --- one item at a time ------------------------------------------------------------------------
- */
+/* --- one item at a time --------------------------------------------------------------------- */
 
 struct lines {
     _Alignas(128) _Atomic uint64_t there;

@@ -44,8 +44,7 @@
 extern "C" {
 #endif
 
-/* --- ring --------------------------------------------------------------------------------------
- */
+/* --- ring ----------------------------------------------------------------------------------- */
 
 #define TAUT_RING_CAPACITY_MAX   UINT32_C(0x40000000)
 #define TAUT_RING_ITEM_BYTES_MAX UINT32_C(65536)
@@ -212,7 +211,7 @@ TAUT_API void taut__ring_give_back(struct taut_ring *ring);
 TAUT_API void taut__ring_check(struct taut__ring_side *side, int fits);
 
 #ifdef NDEBUG
-#define TAUT__RING_CHECK(side, fits) ((void)sizeof(fits))
+#define TAUT__RING_CHECK(side, fits) ((void)(side), (void)(fits))
 #else
 #define TAUT__RING_CHECK(side, fits) taut__ring_check((side), (fits))
 #endif
@@ -337,8 +336,7 @@ static inline int taut_ring_pop_u64(struct taut_ring *ring, uint64_t *value)
     return 1;
 }
 
-/* --- fan-out -----------------------------------------------------------------------------------
- */
+/* --- fan-out -------------------------------------------------------------------------------- */
 
 struct taut_fanout; /* opaque */
 

@@ -17,8 +17,7 @@
 #include "queue/queue_wait.h"
 #include "queue/ring.h"
 
-/* --- counters: written by the owner alone, read by anybody ---------------------------------------
- */
+/* --- counters: written by the owner alone, read by anybody ---------------------------------- */
 
 static uint64_t get(const _Atomic uint64_t *counter)
 {
@@ -57,8 +56,7 @@ static void note_pressure(const struct taut_fanout *fanout, struct taut__child *
     }
 }
 
-/* --- side list ----------------------------------------------------------------------------------
- */
+/* --- side list ------------------------------------------------------------------------------ */
 
 static void park(const struct taut_fanout *fanout, struct taut__child *child, uint32_t flow,
                  uint64_t item)
@@ -92,8 +90,7 @@ static struct taut_fanout_item unpark(const struct taut_fanout *fanout, struct t
     return oldest;
 }
 
-/* --- delivery ------------------------------------------------------------------------------------
- */
+/* --- delivery ------------------------------------------------------------------------------- */
 
 /* Takes one credit of the child, which has one, and puts the item into its ring. */
 static void deliver(struct taut_fanout *fanout, uint32_t index, uint32_t flow, uint64_t item)
@@ -169,8 +166,7 @@ int taut_fanout_send(struct taut_fanout *fanout, uint32_t child_index, uint32_t 
     return outcome;
 }
 
-/* --- returns ------------------------------------------------------------------------------------
- */
+/* --- returns -------------------------------------------------------------------------------- */
 
 static void credit_back(struct taut__child *child, uint32_t effective,
                         const struct taut_fanout_item *item)
@@ -245,8 +241,7 @@ void taut_fanout_flush(struct taut_fanout *fanout)
     fanout->dirty_count = 0;
 }
 
-/* --- the owner's rare calls
- * ----------------------------------------------------------------------- */
+/* --- the owner's rare calls ----------------------------------------------------------------- */
 
 int taut_fanout_shed(struct taut_fanout *fanout, uint32_t child_index,
                      struct taut_fanout_item *shed)
@@ -316,8 +311,7 @@ int taut_fanout_wait_returns(struct taut_fanout *fanout, uint64_t deadline_ns,
     return taut__queue_wait(&waiter, deadline_ns, policy, report);
 }
 
-/* --- the child's half ----------------------------------------------------------------------------
- */
+/* --- the child's half ----------------------------------------------------------------------- */
 
 int taut_fanout_take(struct taut_fanout *fanout, uint32_t child_index,
                      struct taut_fanout_item *item)
@@ -367,8 +361,7 @@ int taut_fanout_closed(struct taut_fanout *fanout, uint32_t child_index)
     return taut_ring_closed(&fanout->child[child_index].work);
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 int taut_fanout_stats(const struct taut_fanout *fanout, uint32_t child_index,
                       struct taut_fanout_stats *stats)

@@ -15,8 +15,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options -------------------------------------------------------------------------------- */
 
 /*
  * How many items a child may hold. What a child has emptied it tells by batches, so as many as
@@ -88,8 +87,7 @@ static int options_check(struct taut_fanout_options *options, uint32_t *effectiv
     return code != 0 ? code : marks(options, *effective, err);
 }
 
-/* --- layout -------------------------------------------------------------------------------------
- */
+/* --- layout --------------------------------------------------------------------------------- */
 
 static size_t lines(size_t bytes)
 {
@@ -123,12 +121,11 @@ int taut__fanout_layout(const struct taut_fanout_options *given, struct taut__fa
 
 size_t taut_fanout_footprint(const struct taut_fanout_options *options)
 {
-    struct taut__fanout_layout layout;
+    struct taut__fanout_layout layout = {0};
     return taut__fanout_layout(options, &layout, NULL) == 0 ? layout.bytes : 0;
 }
 
-/* --- making and ending ---------------------------------------------------------------------------
- */
+/* --- making and ending ---------------------------------------------------------------------- */
 
 static void child_init(struct taut_fanout *fanout, uint32_t index,
                        const struct taut__fanout_layout *layout, uint8_t *memory)
@@ -163,7 +160,7 @@ static void child_init(struct taut_fanout *fanout, uint32_t index,
 int taut_fanout_init(struct taut_fanout **fanout, const struct taut_fanout_options *options,
                      void *memory, size_t length, struct taut_err *err)
 {
-    struct taut__fanout_layout layout;
+    struct taut__fanout_layout layout = {0};
     if (!fanout)
         return taut_err_set(err, TAUT_EINVAL, "fanout: NULL");
     *fanout = NULL;
@@ -200,7 +197,7 @@ int taut_fanout_init(struct taut_fanout **fanout, const struct taut_fanout_optio
 int taut_fanout_create(struct taut_fanout **fanout, const struct taut_fanout_options *options,
                        struct taut_err *err)
 {
-    struct taut__fanout_layout layout;
+    struct taut__fanout_layout layout = {0};
     if (!fanout)
         return taut_err_set(err, TAUT_EINVAL, "fanout: NULL");
     *fanout = NULL;
@@ -211,7 +208,7 @@ int taut_fanout_create(struct taut_fanout **fanout, const struct taut_fanout_opt
     if (!memory)
         return taut_err_set(err, TAUT_ENOMEM, "no %zu bytes for a fan-out", layout.bytes);
     code = taut_fanout_init(fanout, options, memory, layout.bytes, err);
-    TAUT_CHECK(code == 0);
+    TAUT_CHECK(code == 0 && *fanout != NULL);
     (*fanout)->memory = memory;
     return 0;
 }

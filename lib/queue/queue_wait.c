@@ -87,8 +87,7 @@ int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_
     return outcome;
 }
 
-/* --- the sides of a ring ------------------------------------------------------------------------
- */
+/* --- the sides of a ring -------------------------------------------------------------------- */
 
 static int items_ready(void *context)
 {

@@ -34,8 +34,7 @@ static int power_of_two(uint32_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making --------------------------------------------------------------------------------- */
 
 static int batch_check(uint32_t *batch, uint32_t preset, uint32_t capacity, const char *name,
                        struct taut_err *err)
@@ -81,7 +80,7 @@ static uint64_t slot_bytes(const struct taut_ring_options *options)
 
 size_t taut_ring_footprint(const struct taut_ring_options *options)
 {
-    struct taut_ring_options in_effect;
+    struct taut_ring_options in_effect = {0};
     if (taut__ring_options_check(options, &in_effect, NULL) != 0)
         return 0;
     return (size_t)slot_bytes(&in_effect);
@@ -119,7 +118,7 @@ static void side_init(struct taut__ring_side *side, const struct taut_ring_optio
 int taut__ring_init_at(struct taut_ring *ring, const struct taut_ring_options *options,
                        void *memory, size_t length, uint64_t start, struct taut_err *err)
 {
-    struct taut_ring_options in_effect;
+    struct taut_ring_options in_effect = {0};
     if (!ring || !aligned(ring))
         return taut_err_set(err, TAUT_EINVAL, "ring: NULL, or not aligned to %d", TAUT_LINE_BYTES);
     int code = taut__ring_options_check(options, &in_effect, err);
@@ -153,7 +152,7 @@ int taut_ring_init(struct taut_ring *ring, const struct taut_ring_options *optio
 int taut_ring_create(struct taut_ring **ring, const struct taut_ring_options *options,
                      struct taut_err *err)
 {
-    struct taut_ring_options in_effect;
+    struct taut_ring_options in_effect = {0};
     if (!ring)
         return taut_err_set(err, TAUT_EINVAL, "ring: NULL");
     *ring = NULL;
@@ -187,8 +186,7 @@ int taut_ring_destroy(struct taut_ring *ring)
     return 0;
 }
 
-/* --- counters and owners ------------------------------------------------------------------------
- */
+/* --- counters and owners -------------------------------------------------------------------- */
 
 /* Counters have one writer and are read by anybody: a load and a store, both relaxed. */
 static void count(_Atomic uint64_t *counter)
@@ -223,8 +221,7 @@ void taut__ring_check(struct taut__ring_side *side, int fits)
     TAUT_CHECK(fits); /* commits what was reserved, releases what was peeked, and no more */
 }
 
-/* --- producer -----------------------------------------------------------------------------------
- */
+/* --- producer ------------------------------------------------------------------------------- */
 
 /* Most slots in use at a publication. The head that is known may be old, which makes the number too
  * large; so before a new maximum is believed, the head is read again. */
@@ -361,8 +358,7 @@ void taut_ring_close(struct taut_ring *ring)
     taut__ring_look(ring);
 }
 
-/* --- consumer -----------------------------------------------------------------------------------
- */
+/* --- consumer ------------------------------------------------------------------------------- */
 
 static void wake_producer(struct taut_ring *ring)
 {
@@ -438,8 +434,7 @@ int taut__ring_pop_u64(struct taut_ring *ring, uint64_t *value)
      * the echo is.
      */
     uint64_t echo = atomic_load_explicit(&ring->echo, memory_order_acquire); /* tell_alone */
-    if (tail - side->index == 1 &&
-        atomic_load_explicit(&ring->echo_at, memory_order_relaxed) == side->index)
+    if (atomic_load_explicit(&ring->echo_at, memory_order_relaxed) == side->index)
         *value = echo;
     else
         memcpy(value, slot(side, side->index), sizeof *value);
@@ -455,8 +450,7 @@ int taut_ring_closed(struct taut_ring *ring)
     return atomic_load_explicit(&ring->tail, memory_order_acquire) == ring->consumer.index;
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 int taut__ring_has_items(struct taut_ring *ring)
 {

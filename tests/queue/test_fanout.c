@@ -384,8 +384,7 @@ static void a_child_without_work_holds_no_return_back(void **state)
     assert_int_equal(taut_fanout_destroy(fanout), 0);
 }
 
-/* --- misuse: in a child process, which must abort
- * -------------------------------------------------- */
+/* --- misuse: in a child process, which must abort ------------------------------------------- */
 
 static int aborts(void (*misuse)(struct taut_fanout *fanout), struct taut_fanout *fanout)
 {

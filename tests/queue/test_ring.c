@@ -305,8 +305,7 @@ static void a_closed_ring_is_drained_and_then_closed(void **state)
     assert_int_equal(taut_ring_destroy(ring), 0);
 }
 
-/* --- misuse: in a child of its own, which must abort
- * ---------------------------------------------- */
+/* --- misuse: in a child of its own, which must abort ---------------------------------------- */
 
 static int aborts(void (*misuse)(struct taut_ring *ring), struct taut_ring *ring)
 {

@@ -33,7 +33,7 @@ static void make(uint8_t *bytes, size_t length, uint64_t seed)
         if (draw % 61 == 0)
             mood = (uint32_t)(draw >> 8) % 3;
         bytes[i] = (uint8_t)((draw >> 16 & 0xf8) | mostly[mood][(draw >> 32) % 8]);
-        if (bytes[i] == 0xff && i < length - length / 8)
+        if (i < length - length / 8 && bytes[i] == 0xff)
             bytes[i] = 0x07;
         if (i < 4)
             bytes[i] = (uint8_t)(draw >> 40);
