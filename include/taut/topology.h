@@ -52,7 +52,7 @@ struct taut_topology {
 
 /* Parameters of taut_topology_read(); zero-initialised = this machine. For tests: other roots. */
 struct taut_topology_options {
-    uint32_t size;           /* sizeof(struct taut_topology_options), or 0 with all zero */
+    uint32_t size;           /* sizeof(struct taut_topology_options); 0 = as in version 0.1 */
     const char *cgroup_root; /* NULL = /sys/fs/cgroup */
     const char *proc_root;   /* NULL = /proc */
 };
@@ -65,7 +65,7 @@ struct taut_topology_options {
  * result is 0; err->code is 0 when nothing was left out. A CPU whose core the system does not tell
  * counts as a core of its own. CPUs from TAUT_CPUS_MAX on are not considered.
  *
- * 0; TAUT_EINVAL: topology is NULL or options->size is wrong; TAUT_EOVERFLOW: every usable CPU is
+ * 0; TAUT_EINVAL: topology is NULL or options->size is none; TAUT_EOVERFLOW: every usable CPU is
  * beyond TAUT_CPUS_MAX; TAUT_ENOMEM; TAUT_EIO: hwloc can't read the machine.
  */
 TAUT_API int taut_topology_read(struct taut_topology *topology,

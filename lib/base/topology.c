@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/cpuset.h"
 #include "base/file.h"
+#include "base/options.h"
 
 #define ONLINE_PATH "/sys/devices/system/cpu/online"
 /* About 400 bytes for each CPU and interrupt line on the largest machines. */
@@ -227,15 +228,16 @@ int taut_topology_read(struct taut_topology *topology, const struct taut_topolog
 {
     if (topology == NULL)
         return taut_err_set(err, TAUT_EINVAL, "no topology");
-    if (options != NULL && options->size != sizeof *options &&
-        (options->size != 0 || options->cgroup_root != NULL || options->proc_root != NULL))
-        return taut_err_set(err, TAUT_EINVAL, "topology options of %u bytes instead of %zu",
-                            options->size, sizeof *options);
-    const char *cgroup_root = options != NULL ? options->cgroup_root : NULL;
-    const char *proc_root = options != NULL ? options->proc_root : NULL;
+    static const struct taut__options_kind kind = TAUT__OPTIONS_KIND(
+        struct taut_topology_options, proc_root, cgroup_root, "topology options");
+    struct taut_topology_options in_effect;
+    int code = taut__options_take(&kind, &in_effect, options, err);
+    if (code < 0)
+        return code;
+    const char *cgroup_root = in_effect.cgroup_root, *proc_root = in_effect.proc_root;
     *topology = (struct taut_topology){0};
     taut_err_clear(err);
-    int code = taut_cpuset_of_self(&topology->usable);
+    code = taut_cpuset_of_self(&topology->usable);
     if (code < 0)
         return taut_err_set(err, code, "the affinity mask can't be read");
     apply_cgroup(topology, cgroup_root, proc_root, err);
