@@ -58,7 +58,7 @@ enum taut_lock_outcome {
 };
 
 struct taut_lock_options {
-    uint32_t size;        /* sizeof(struct taut_lock_options), or 0 with all zero */
+    uint32_t size;        /* sizeof(struct taut_lock_options); 0 = as in version 0.1 */
     uint32_t policy;      /* enum taut_lock_policy */
     uint32_t bypass_max;  /* BOUNDED: 0 = TAUT_LOCK_BYPASS_MAX; at most 200 */
     uint32_t robust;      /* 1: a thread that ends while it holds the lock is reported */

@@ -101,7 +101,7 @@ enum taut_spin_state {
 /* --- the adaptive window ----------------------------------------------------------------- */
 
 struct taut_window_options {
-    uint32_t size;    /* sizeof(struct taut_window_options), or 0 with all zero */
+    uint32_t size;    /* sizeof(struct taut_window_options); 0 = as in version 0.1 */
     uint32_t threads; /* threads of this process that will want to run at once; 0 = not known */
     uint64_t min_ns;  /* 0 = TAUT_WINDOW_MIN_NS */
     uint64_t max_ns;  /* 0 = TAUT_WINDOW_MAX_NS; at least min_ns, at most 1 s */
@@ -137,7 +137,7 @@ struct taut_window {
  * affinity mask (and the main thread's: a thread with a CPU of its own may spin while its publisher
  * runs elsewhere) and the cgroup's quota (a few file reads, tens of us). options may be NULL. The
  * window begins at min_ns. Of min_ns and max_ns the one that is not given gives way to the other.
- * 0; TAUT_EINVAL: window is NULL, a wrong size, min_ns above max_ns, max_ns above 1 s, quota
+ * 0; TAUT_EINVAL: window is NULL, a size that is none, min_ns above max_ns, max_ns above 1 s, quota
  * above 2.
  */
 TAUT_API int taut_window_init(struct taut_window *window, const struct taut_window_options *options,
@@ -157,7 +157,7 @@ TAUT_API const char *taut_spin_state_name(uint32_t state);
  * at most, where this process may use two CPUs or more and no quota, then park.
  */
 struct taut_wait_policy {
-    uint32_t size;              /* sizeof(struct taut_wait_policy), or 0 with all zero */
+    uint32_t size;              /* sizeof(struct taut_wait_policy); 0 = as in version 0.1 */
     uint32_t strict;            /* 1: never yield; the lateness is then the park's alone */
     uint64_t spin_ns;           /* 0 = by the window; explicit budgets are obeyed on any machine */
     uint64_t yield_ns;          /* 0 = by the window, none without one */
@@ -250,9 +250,9 @@ TAUT_API void taut_event_stats(const struct taut_event *event, struct taut_event
  * 0 and any past time: looks once; TAUT_NEVER_NS: no end). An epoch that has moved is caught even
  * when the deadline has passed. policy and report may be NULL.
  *
- * Returns enum taut_wait_outcome, or TAUT_EINVAL: event is NULL or not made, or a wrong size or an
- * unmade window in the policy; TAUT_ESTATE: the event was made before fork(2), in the parent. A
- * refused call counts as no wait.
+ * Returns enum taut_wait_outcome, or TAUT_EINVAL: event is NULL or not made, or a size that is none
+ * or an unmade window in the policy; TAUT_ESTATE: the event was made before fork(2), in the parent.
+ * A refused call counts as no wait.
  */
 TAUT_API int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
                        const struct taut_wait_policy *policy, struct taut_wait_report *report);

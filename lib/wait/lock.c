@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/futex.h"
+#include "base/options.h"
 #include "base/process.h"
 #include "wait/lock_internal.h"
 #include "wait/spin.h"
@@ -45,14 +46,14 @@ enum look { LOOK_HELD, LOOK_TAKEN, LOOK_GONE };
 /* --- making, ending, reading back ----------------------------------------------------------------
  */
 
-static int options_check(const struct taut_lock_options *options, struct taut_err *err)
+static int options_check(struct taut_lock_options *options, const struct taut_lock_options *given,
+                         struct taut_err *err)
 {
-    static const struct taut_lock_options zero;
-    if (options->size == 0 && memcmp(options, &zero, sizeof zero) != 0)
-        return taut_err_set(err, TAUT_EINVAL, "options without a size");
-    if (options->size != 0 && options->size != sizeof *options)
-        return taut_err_set(err, TAUT_EINVAL, "options of size %u, not %zu", options->size,
-                            sizeof *options);
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_lock_options, spin_ns, policy, "lock options");
+    int code = taut__options_take(&kind, options, given, err);
+    if (code)
+        return code;
     if (options->policy > TAUT_LOCK_FIFO)
         return taut_err_set(err, TAUT_EINVAL, "policy %u is none of 0..2", options->policy);
     if (options->bypass_max > BYPASS_MAX_MOST)
@@ -63,16 +64,15 @@ static int options_check(const struct taut_lock_options *options, struct taut_er
     return 0;
 }
 
-int taut_lock_init(struct taut_lock *lock, const struct taut_lock_options *options,
+int taut_lock_init(struct taut_lock *lock, const struct taut_lock_options *given,
                    struct taut_err *err)
 {
-    static const struct taut_lock_options defaults;
+    struct taut_lock_options in_effect;
+    const struct taut_lock_options *options = &in_effect;
     if (!lock || (uintptr_t)lock % TAUT_LINE_BYTES != 0)
         return taut_err_set(err, TAUT_EINVAL, "lock is NULL or not aligned to %d bytes",
                             TAUT_LINE_BYTES);
-    if (!options)
-        options = &defaults;
-    int code = options_check(options, err);
+    int code = options_check(&in_effect, given, err);
     if (code)
         return code;
     if (options->robust && (code = taut__lock_robust_init()) != 0)

@@ -221,7 +221,8 @@ void taut_spin_begin(struct taut_spin *spin, uint64_t deadline_ns,
                      const struct taut_wait_policy *policy)
 {
     static const struct taut_wait_policy none;
-    if (policy == NULL || taut__policy_check(policy) < 0)
+    struct taut_wait_policy room;
+    if (policy == NULL || taut__policy_take(&policy, &room) < 0)
         policy = &none;
     struct taut_window *window = policy->window;
     uint32_t state = window != NULL ? window->spin_state : taut__spin_default(NULL);

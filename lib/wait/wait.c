@@ -124,7 +124,8 @@ static void count_wait(struct taut_event *event, const struct taut_spin *spin)
 int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
               const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
-    if (event == NULL || event->magic != TAUT__EVENT_MAGIC || taut__policy_check(policy) < 0)
+    struct taut_wait_policy room;
+    if (event == NULL || event->magic != TAUT__EVENT_MAGIC || taut__policy_take(&policy, &room) < 0)
         return TAUT_EINVAL;
     if (event->generation != taut__process_generation())
         return TAUT_ESTATE;

@@ -12,6 +12,7 @@
 
 #include "base/cgroup.h"
 #include "base/check.h"
+#include "base/options.h"
 
 #define WINDOW_LONGEST_NS TAUT_NS_PER_S
 /* 16 pauses last 0.3 us where one costs 18 ns; the first intervals correct it. */
@@ -93,17 +94,16 @@ uint32_t taut__spin_default(uint32_t *cpus)
 int taut_window_init(struct taut_window *window, const struct taut_window_options *options,
                      struct taut_err *err)
 {
-    static const struct taut_window_options none;
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_window_options, quota, threads, "window options");
+    struct taut_window_options whole;
     taut_err_clear(err);
     if (window == NULL)
         return taut_err_set(err, TAUT_EINVAL, "no window");
-    if (options == NULL)
-        options = &none;
-    if (options->size != sizeof *options &&
-        (options->size != 0 || options->threads != 0 || options->min_ns != 0 ||
-         options->max_ns != 0 || options->cpus != 0 || options->quota != 0))
-        return taut_err_set(err, TAUT_EINVAL, "window options of %u bytes instead of %zu",
-                            options->size, sizeof *options);
+    int code = taut__options_take(&kind, &whole, options, err);
+    if (code < 0)
+        return code;
+    options = &whole;
     uint64_t min_ns = options->min_ns != 0 ? options->min_ns : TAUT_WINDOW_MIN_NS;
     uint64_t max_ns = options->max_ns != 0 ? options->max_ns : TAUT_WINDOW_MAX_NS;
     /* Only one of the two given: the default of the other gives way. */
@@ -152,17 +152,26 @@ const char *taut_spin_state_name(uint32_t state)
     return state < sizeof names / sizeof names[0] ? names[state] : "?";
 }
 
+static const struct taut__options_kind policy_kind =
+    TAUT__OPTIONS_KIND(struct taut_wait_policy, window, strict, "wait policy");
+
+/* The fast path takes a policy without a size where it lies. When the struct has grown past version
+ * 0.1, size 0 goes the general way: see taut__policy_take(). */
+_Static_assert(sizeof(struct taut_wait_policy) ==
+                   TAUT__OPTIONS_THROUGH(struct taut_wait_policy, window),
+               "size 0 is no longer this struct");
+
+int taut__policy_copy(const struct taut_wait_policy **policy, struct taut_wait_policy *room)
+{
+    int code = taut__options_take(&policy_kind, room, *policy, NULL);
+    *policy = room;
+    return code;
+}
+
 int taut__policy_check(const struct taut_wait_policy *policy)
 {
-    if (policy == NULL)
-        return TAUT_OK;
-    if (policy->size != sizeof *policy &&
-        (policy->size != 0 || policy->strict != 0 || policy->spin_ns != 0 ||
-         policy->yield_ns != 0 || policy->window != NULL))
-        return TAUT_EINVAL;
-    if (policy->window != NULL && policy->window->ready != TAUT__WINDOW_READY)
-        return TAUT_EINVAL;
-    return TAUT_OK;
+    struct taut_wait_policy room;
+    return taut__policy_take(&policy, &room);
 }
 
 void taut__window_record(struct taut_window *window, uint32_t outcome, uint32_t looked,

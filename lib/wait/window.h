@@ -26,7 +26,31 @@ uint64_t taut__window_yield_cost(const struct taut_window *window, uint64_t now_
 /* Remembers what a yield cost that ended at now_ns. */
 void taut__window_yielded(struct taut_window *window, uint64_t cost_ns, uint64_t now_ns);
 
-/* 0, or TAUT_EINVAL: a wrong size, or a window that nobody made. policy may be NULL. */
+/* The general way of taut__policy_take(): the policy is copied to `room`. */
+__attribute__((cold)) int taut__policy_copy(const struct taut_wait_policy **policy,
+                                            struct taut_wait_policy *room);
+
+/*
+ * Afterwards all of **policy may be read: where it lies, when its caller's header is this one, else
+ * a copy in `room`. *policy may be NULL, and stays so. 0, or TAUT_EINVAL: a size that
+ * base/options.h refuses, or a window that nobody made.
+ */
+static inline int taut__policy_take(const struct taut_wait_policy **policy,
+                                    struct taut_wait_policy *room)
+{
+    if (*policy == NULL)
+        return TAUT_OK;
+    uint32_t size = (*policy)->size;
+    if (size != sizeof **policy && size != 0) {
+        int code = taut__policy_copy(policy, room);
+        if (code < 0)
+            return code;
+    }
+    const struct taut_window *window = (*policy)->window;
+    return window == NULL || window->ready == TAUT__WINDOW_READY ? TAUT_OK : TAUT_EINVAL;
+}
+
+/* The same for who only passes the policy on. */
 int taut__policy_check(const struct taut_wait_policy *policy);
 
 /* The cost of a yield of which nothing is known: above all uncontended ones measured (0.3 to 2 us),

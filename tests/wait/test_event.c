@@ -64,9 +64,8 @@ static void bad_arguments_are_refused(void **state)
     const struct taut_wait_policy bad[] = {
         {.size = sizeof bad[0] - 1},
         {.size = 1},
-        {.strict = 1}, /* something set, but no size */
-        {.spin_ns = 1},
-        {.yield_ns = 1},
+        {.size = sizeof bad[0] - 4}, /* half a window */
+        {.size = 8192},
         {.window = &unmade},
         {.size = sizeof bad[0], .window = &unmade},
     };
@@ -78,6 +77,47 @@ static void bad_arguments_are_refused(void **state)
     assert_int_equal(taut_event_destroy(event), 0);
     assert_int_equal(taut_event_destroy(event), TAUT_EINVAL); /* ended already */
     assert_int_equal(taut_wait(event, 0, 0, NULL, NULL), TAUT_EINVAL);
+}
+
+/* Policies of callers who forgot the size, or have another header: each waits as it says. */
+static void policies_of_other_headers_are_obeyed(void **state)
+{
+    (void)state;
+    struct taut_event event;
+    struct taut_window window;
+    struct taut_wait_report report;
+    const struct taut_window_options quiet = {.size = sizeof quiet, .cpus = 4, .quota = 2};
+    assert_int_equal(taut_event_init(&event), 0);
+    assert_int_equal(taut_window_init(&window, &quiet, NULL), 0);
+    const uint64_t other_ns = 77 * TAUT_NS_PER_US;
+    struct taut_wait_policy policy = {.spin_ns = other_ns, .yield_ns = 55, .window = &window};
+    assert_int_equal(taut_wait(&event, 0, 0, &policy, &report), TAUT_WAIT_EXPIRED);
+    assert_int_equal(report.spin_budget_ns, other_ns);
+    assert_int_equal(report.yield_budget_ns, 55);
+    assert_int_equal(window.waits, 1);
+    /* What an older header did not have is not looked at. */
+    policy.size = offsetof(struct taut_wait_policy, window);
+    policy.window = (void *)(uintptr_t)64; /* no memory */
+    assert_int_equal(taut_wait(&event, 0, 0, &policy, &report), TAUT_WAIT_EXPIRED);
+    assert_int_equal(report.spin_budget_ns, other_ns);
+    assert_int_equal(report.yield_budget_ns, 55);
+    assert_int_equal(taut_wait(&event, 1, 0, &policy, NULL), TAUT_WAIT_CAUGHT);
+    policy.size = offsetof(struct taut_wait_policy, yield_ns);
+    assert_int_equal(taut_wait(&event, 0, 0, &policy, &report), TAUT_WAIT_EXPIRED);
+    assert_int_equal(report.spin_budget_ns, other_ns);
+    assert_int_equal(report.yield_budget_ns, 0);
+    assert_int_equal(window.waits, 1);
+    struct {
+        struct taut_wait_policy known;
+        uint64_t unknown;
+    } newer = {.known = {.size = sizeof newer, .spin_ns = other_ns, .window = &window}};
+    assert_int_equal(taut_wait(&event, 0, 0, &newer.known, &report), TAUT_WAIT_EXPIRED);
+    assert_int_equal(report.spin_budget_ns, other_ns);
+    assert_int_equal(taut_wait(&event, 1, 0, &newer.known, NULL), TAUT_WAIT_CAUGHT);
+    assert_int_equal(window.waits, 3);
+    newer.unknown = 1;
+    assert_int_equal(taut_wait(&event, 0, 0, &newer.known, &report), TAUT_EINVAL);
+    assert_int_equal(taut_event_destroy(&event), 0);
 }
 
 static void a_report_is_filled_completely(void **state)
@@ -392,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(policies_of_other_headers_are_obeyed),
         cmocka_unit_test(a_report_is_filled_completely),
         cmocka_unit_test(deadlines_at_the_ends_of_their_range),
         cmocka_unit_test(one_publication_wakes_all_who_sleep),

@@ -52,7 +52,7 @@ static void options_are_checked(void **state)
     static struct taut_lock lock;
     const struct taut_lock_options wrong[] = {
         {.size = sizeof wrong[0] - 1},
-        {.size = 0, .robust = 1},
+        {.size = 4},
         {.size = sizeof wrong[0], .policy = TAUT_LOCK_FIFO + 1},
         {.size = sizeof wrong[0], .bypass_max = 201},
         {.size = sizeof wrong[0], .robust = 2},
@@ -90,6 +90,17 @@ static void options_can_be_read_back(void **state)
     assert_int_equal(taut_lock_init(&lock, &wanted, NULL), 0);
     taut_lock_options_of(&lock, &options);
     assert_memory_equal(&options, &wanted, sizeof options);
+    struct taut_lock_options other = wanted; /* no size: version 0.1 */
+    other.size = 0;
+    assert_int_equal(taut_lock_init(&lock, &other, NULL), 0);
+    taut_lock_options_of(&lock, &options);
+    assert_memory_equal(&options, &wanted, sizeof options);
+    other.size = offsetof(struct taut_lock_options, wait_max_ns); /* an older header's */
+    assert_int_equal(taut_lock_init(&lock, &other, NULL), 0);
+    taut_lock_options_of(&lock, &options);
+    assert_int_equal(options.bypass_max, 200);
+    assert_int_equal(options.wait_max_ns, TAUT_LOCK_WAIT_MAX_NS);
+    assert_int_equal(options.spin_ns, 0);
     make(&lock, TAUT_LOCK_FIFO, 0);
     taut_lock_options_of(&lock, &options);
     assert_int_equal(options.policy, TAUT_LOCK_FIFO);
