@@ -51,7 +51,7 @@ extern "C" {
 #define TAUT_RING_BATCH          8u /* bench/records: 8 items of 8 bytes fill a line */
 
 struct taut_ring_options {
-    uint32_t size;          /* sizeof(struct taut_ring_options) */
+    uint32_t size;          /* sizeof(struct taut_ring_options); 0 = as in version 0.1 */
     uint32_t capacity;      /* items; a power of two, 1 to TAUT_RING_CAPACITY_MAX; all are usable */
     uint32_t item_bytes;    /* 1 to TAUT_RING_ITEM_BYTES_MAX; a slot is as aligned as that allows */
     uint32_t publish_batch; /* items that the producer tells at once; a power of two, at most the
@@ -141,9 +141,9 @@ TAUT_API size_t taut_ring_footprint(const struct taut_ring_options *options);
 /*
  * Makes an empty ring over `memory` (`length` bytes, aligned to TAUT_LINE_BYTES), which stays the
  * caller's and must not move. The memory is not touched: its pages come where they are first used.
- * 0; TAUT_EINVAL: NULL, misaligned, a wrong size, an option outside its range, a capacity or batch
- * that is not a power of two; TAUT_ENOMEM: fewer bytes than taut_ring_footprint() says. err may be
- * NULL.
+ * 0; TAUT_EINVAL: NULL, misaligned, a size that is none, an option outside its range, a capacity or
+ * batch that is not a power of two; TAUT_ENOMEM: fewer bytes than taut_ring_footprint() says. err
+ * may be NULL.
  */
 TAUT_API int taut_ring_init(struct taut_ring *ring, const struct taut_ring_options *options,
                             void *memory, size_t length, struct taut_err *err);
@@ -368,7 +368,7 @@ struct taut_fanout_item {
 
 /* Zero means the default. */
 struct taut_fanout_options {
-    uint32_t size;          /* sizeof(struct taut_fanout_options) */
+    uint32_t size;          /* sizeof(struct taut_fanout_options); 0 = as in version 0.1 */
     uint32_t children;      /* 1 to TAUT_FANOUT_CHILDREN_MAX; no default */
     uint32_t capacity;      /* nominal: slots of a work ring; a power of two, 2 to
                                TAUT_FANOUT_CAPACITY_MAX; 0 = TAUT_FANOUT_CAPACITY */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/options.h"
 #include "queue/fanout.h"
 
 static int power_of_two(uint32_t value)
@@ -97,10 +98,12 @@ static size_t lines(size_t bytes)
 int taut__fanout_layout(const struct taut_fanout_options *given, struct taut__fanout_layout *layout,
                         struct taut_err *err)
 {
-    if (!given || given->size != sizeof *given)
-        return taut_err_set(err, TAUT_EINVAL, "fan-out options: NULL or of a wrong size");
-    struct taut__fanout_layout made = {.options = *given};
-    int code = options_check(&made.options, &made.effective, err);
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_fanout_options, low_mark, children, "fan-out options");
+    struct taut__fanout_layout made = {0};
+    int code = taut__options_take(&kind, &made.options, given, err);
+    if (code == 0)
+        code = options_check(&made.options, &made.effective, err);
     if (code != 0)
         return code;
     /* At most 2^10 children of 2^20 items of some 60 bytes: fits 64 bits. */

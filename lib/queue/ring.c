@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/options.h"
 #include "base/process.h"
 
 /* Empty looks in a row after which the consumer fetches the slot's line together with the index: */
@@ -50,9 +51,12 @@ static int batch_check(uint32_t *batch, uint32_t preset, uint32_t capacity, cons
 int taut__ring_options_check(const struct taut_ring_options *given,
                              struct taut_ring_options *in_effect, struct taut_err *err)
 {
-    if (!given || given->size != sizeof *given)
-        return taut_err_set(err, TAUT_EINVAL, "ring options: NULL or of a wrong size");
-    *in_effect = *given;
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_ring_options, space_event, item_bytes, "ring options");
+    int code = taut__options_take(&kind, in_effect, given, err);
+    if (code != 0)
+        return code;
+    given = in_effect;
     if (!power_of_two(given->capacity) || given->capacity > TAUT_RING_CAPACITY_MAX)
         return taut_err_set(err, TAUT_EINVAL, "capacity %u: wants a power of two up to %u",
                             given->capacity, TAUT_RING_CAPACITY_MAX);
@@ -63,8 +67,8 @@ int taut__ring_options_check(const struct taut_ring_options *given,
         return taut_err_set(err, TAUT_EINVAL, "ring options: reserved is not 0");
     if (given->event && given->event == given->space_event)
         return taut_err_set(err, TAUT_EINVAL, "one event cannot tell of items and of space");
-    int code = batch_check(&in_effect->publish_batch, TAUT_RING_BATCH, given->capacity,
-                           "publish_batch", err);
+    code = batch_check(&in_effect->publish_batch, TAUT_RING_BATCH, given->capacity, "publish_batch",
+                       err);
     if (code == 0)
         code = batch_check(&in_effect->release_batch, in_effect->publish_batch, given->capacity,
                            "release_batch", err);

@@ -96,6 +96,10 @@ static void bad_options_are_refused_with_a_text(void **state)
     options = of(2), options.high_mark = 27, refused(options, "high_mark");
     options = of(2), options.high_mark = 5, options.low_mark = 5, refused(options, "low_mark");
     options = of(2), options.size = 4, refused(options, "size");
+    options = of(2), options.size = 0; /* as in version 0.1 */
+    options.low_mark = 99, refused(options, "low_mark");
+    options.size = offsetof(struct taut_fanout_options, low_mark); /* an older header's */
+    assert_int_not_equal(taut_fanout_footprint(&options), 0);
     assert_int_equal(taut_fanout_footprint(NULL), 0);
     assert_int_equal(taut_fanout_create(NULL, &options, NULL), TAUT_EINVAL);
 }

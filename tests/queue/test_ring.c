@@ -86,6 +86,16 @@ static void bad_options_are_refused_with_a_text(void **state)
     options = of(16, 0);
     options.size--;
     refused(options, "size");
+    options.size = 8; /* no item_bytes in it */
+    refused(options, "size");
+    options.size = 0; /* as in version 0.1 */
+    assert_int_equal(taut_ring_footprint(&options),
+                     taut_ring_footprint(&(struct taut_ring_options){
+                         .size = sizeof options, .capacity = 16, .item_bytes = 8}));
+    options.event = options.space_event = event;
+    refused(options, "one event");
+    options.size = offsetof(struct taut_ring_options, space_event); /* an older header's */
+    assert_int_not_equal(taut_ring_footprint(&options), 0);
     options = of(16, 0);
     options.event = options.space_event = event;
     refused(options, "one event");
