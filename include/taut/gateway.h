@@ -61,7 +61,7 @@ TAUT_API const struct taut_handler *taut_handler_named(const char *name);
 
 /* Zero means the default. Texts must outlive the gateway. */
 struct taut_gateway_options {
-    uint32_t size;        /* sizeof(struct taut_gateway_options) */
+    uint32_t size;        /* sizeof(struct taut_gateway_options); 0 = as in version 0.1 */
     uint32_t shape;       /* enum taut_shape */
     uint32_t workers;     /* owned: 1..64; 0 = the topology's width less one, at least 1 */
     uint32_t port_kind;   /* enum taut_port_kind */
@@ -78,7 +78,8 @@ struct taut_gateway_options {
     uint32_t scan_variant;     /* enum taut_scan_variant */
     const struct taut_cpuset
         *cpus; /* worker i is bound to the i-th CPU, cyclically; NULL = unbound */
-    const struct taut_session_config *sessions; /* whom to accept; role is ignored */
+    /* Whom to accept; role is ignored. They lie as far apart as the size of the first says. */
+    const struct taut_session_config *sessions;
     uint32_t session_count;
     uint32_t any_target; /* 1: a Logon whose TargetCompID is sessions[0]'s sender is accepted
                             for any SenderCompID, with the settings of sessions[0] */

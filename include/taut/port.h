@@ -81,7 +81,7 @@ struct taut_completion {
 
 /* Zero means the default. */
 struct taut_port_options {
-    uint32_t size;              /* sizeof(struct taut_port_options) */
+    uint32_t size;              /* sizeof(struct taut_port_options); 0 = as in version 0.1 */
     uint32_t kind;              /* enum taut_port_kind */
     uint32_t connections;       /* most at a time, listeners included; 0 = 1,024; up to 2^20 */
     uint32_t buffers;           /* receive buffers; 0 = 64; up to 2^20 */

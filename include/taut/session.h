@@ -101,7 +101,7 @@ enum taut_session_reason {
  * number stays where it was, so that the message comes again. A crash or failure between the two
  * may thus repeat a message (with PossDupFlag), and never loses one. */
 struct taut_session_store {
-    uint32_t size; /* sizeof(struct taut_session_store) */
+    uint32_t size; /* sizeof(struct taut_session_store); 0 = as in version 0.1 */
     void *context;
     /* A message with number `seq` is about to be handed to the outbox. */
     int (*sent)(void *context, uint64_t seq, const uint8_t *message, uint32_t length, int admin);
@@ -120,7 +120,7 @@ struct taut_session_store {
 /* Zero means the default. Texts are copied by taut_session_init(). Versions in this release:
  * FIX.4.2, 4.3 and 4.4; the others are refused with TAUT_ENOTSUP. */
 struct taut_session_config {
-    uint32_t size;                   /* sizeof(struct taut_session_config) */
+    uint32_t size;                   /* sizeof(struct taut_session_config); 0 = as in version 0.1 */
     uint32_t role;                   /* enum taut_role */
     uint32_t version;                /* enum taut_fix_version */
     const char *sender_comp_id;      /* ours, 1..63 bytes */

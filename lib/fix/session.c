@@ -2,6 +2,7 @@
 /*
  * fix/session.c - the life of a session, the owner's own messages, and what can be asked of it.
  */
+#include "fix/session_config.h"
 #include "fix/session_internal.h"
 
 #include <string.h>
@@ -71,10 +72,30 @@ static int copy_comp_id(char *to, uint32_t *length, const char *from, const char
     return 0;
 }
 
+static const struct taut__options_kind config_kind =
+    TAUT__OPTIONS_KIND(struct taut_session_config, store, target_comp_id, "session config");
+
+const struct taut__options_kind taut__session_store_kind =
+    TAUT__OPTIONS_KIND(struct taut_session_store, sync, fetch, "session store");
+
+int taut__session_config_take(struct taut_session_config *whole, const void *given,
+                              struct taut_err *err)
+{
+    return taut__options_take(&config_kind, whole, given, err);
+}
+
+size_t taut__session_config_size(const struct taut_session_config *accepted)
+{
+    return taut__options_given(&config_kind, accepted->size);
+}
+
 static int check_config(const struct taut_session_config *config, struct taut_err *err)
 {
-    if (config->store && config->store->size < offsetof(struct taut_session_store, sync))
-        return taut_err_set(err, TAUT_EINVAL, "store: size is %u", config->store->size);
+    if (config->store) {
+        int code = taut__options_take(&taut__session_store_kind, NULL, config->store, err);
+        if (code)
+            return code;
+    }
     if (config->role > TAUT_INITIATOR)
         return taut_err_set(err, TAUT_EINVAL, "role %u is unknown", config->role);
     if (config->version >= VERSIONS)
@@ -100,20 +121,18 @@ static int check_config(const struct taut_session_config *config, struct taut_er
 int taut_session_init(struct taut_session **session, void *memory, size_t size,
                       const struct taut_session_config *given, struct taut_err *err)
 {
-    /* A caller that was built with an older header has less: the rest is zero, the default. */
-    struct taut_session_config whole = {0};
+    struct taut_session_config whole;
     const struct taut_session_config *config = &whole;
     *session = NULL;
-    if (given->size < offsetof(struct taut_session_config, default_appl_ver_id) ||
-        given->size > sizeof whole)
-        return taut_err_set(err, TAUT_EINVAL, "size is %u, not %zu", given->size, sizeof whole);
-    memcpy(&whole, given, given->size);
+    int code = taut__session_config_take(&whole, given, err);
+    if (code)
+        return code;
     if (!memory || size < taut_session_footprint())
         return taut_err_set(err, TAUT_ENOMEM, "memory of %zu bytes is too small, %zu are wanted",
                             size, taut_session_footprint());
     if ((uintptr_t)memory % SESSION_ALIGN)
         return taut_err_set(err, TAUT_EINVAL, "memory is not aligned to %u", SESSION_ALIGN);
-    int code = check_config(config, err);
+    code = check_config(config, err);
     if (code)
         return code;
 

@@ -23,6 +23,7 @@
 #include <taut/session.h>
 
 #include "base/check.h"
+#include "base/options.h"
 
 #define TAUT__COMP_ID_MAX 63u
 #define TAUT__TYPE_MAX    32u
@@ -50,6 +51,9 @@ enum taut__reject {
     TAUT__REJECT_COMP_ID = 9,
     TAUT__REJECT_TIME = 10
 };
+
+/* A store is used where it lies: what its functions may be is looked up by its size. */
+extern const struct taut__options_kind taut__session_store_kind;
 
 struct taut_session {
     /* The hot path first. */

@@ -120,7 +120,8 @@ int taut_session_flush(struct taut_session *s)
     if (!s->unsynced)
         return 0;
     s->unsynced = 0;
-    int has_sync = s->store->size >= sizeof *s->store && s->store->sync;
+    int has_sync =
+        TAUT__OPTIONS_HAS(s->store, &taut__session_store_kind, sync) && s->store->sync != NULL;
     int code = has_sync ? s->store->sync(s->store->context) : 0;
     if (code) {
         taut__session_close(s, TAUT_REASON_STORE);

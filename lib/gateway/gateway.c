@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "gateway/internal.h"
 
 #define CONNECTIONS_MAX 1000000u
@@ -148,20 +149,18 @@ static int build(struct taut_gateway *g, struct taut_err *err)
 int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway_options *options,
                         struct taut_err *err)
 {
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_gateway_options, spin_ns, busy_poll, "gateway options");
     *gateway = NULL;
-    /* A caller that was built with an older header has less: the rest is zero, the default. */
-    if (!options || options->size < offsetof(struct taut_gateway_options, host) ||
-        options->size > sizeof(*options))
-        return taut_err_set(err, TAUT_EINVAL, "options.size is not that of this library");
     struct taut_gateway *g = aligned_alloc(TAUT_LINE_BYTES, sizeof(*g)); /* a multiple of it */
     if (!g)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for a gateway");
     memset(g, 0, sizeof(*g));
-    memcpy(&g->options, options, options->size);
-    g->options.size = sizeof(g->options);
     g->acceptor.gateway = g;
     atomic_init(&g->acceptor.counters.cpu_bound, -1);
-    int code = fill_in(&g->options, err);
+    int code = taut__options_take(&kind, &g->options, options, err);
+    if (code == 0)
+        code = fill_in(&g->options, err);
     if (code == 0)
         code = check(&g->options, err);
     if (code) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "fix/session_config.h"
 #include "gateway/internal.h"
 
 struct key {
@@ -64,11 +65,8 @@ static void insert(struct taut__registry *r, struct taut__entry *e, const struct
 }
 
 static int add_static(struct taut__registry *r, struct taut__entry *e,
-                      const struct taut_session_config *given, uint32_t number,
-                      struct taut_err *err)
+                      struct taut_session_config config, uint32_t number, struct taut_err *err)
 {
-    struct taut_session_config config = *given;
-    config.role = TAUT_ACCEPTOR;
     if (!config.sender_comp_id || !config.target_comp_id)
         return taut_err_set(err, TAUT_EINVAL, "session %u: a CompID is missing", number);
     int code = taut_session_init(&e->session, e->memory, taut_session_footprint(), &config, err);
@@ -111,14 +109,22 @@ int taut__registry_init(struct taut__registry *r, const struct taut_gateway_opti
         r->memory = NULL;
     if (!r->buckets || !r->entries || !r->memory)
         return taut_err_set(err, TAUT_ENOMEM, "no memory for %u sessions", r->entry_count);
+    const uint8_t *given = (const uint8_t *)options->sessions;
     for (uint32_t i = 0; i < r->entry_count; i++) {
-        r->entries[i].memory = (uint8_t *)r->memory + i * footprint;
-        int code = add_static(r, &r->entries[i], &options->sessions[i], i, err);
+        struct taut_session_config config;
+        int code = taut__session_config_take(&config, given, err);
         if (code)
             return code;
+        config.role = TAUT_ACCEPTOR;
+        if (i == 0)
+            r->pattern = config;
+        r->entries[i].memory = (uint8_t *)r->memory + i * footprint;
+        code = add_static(r, &r->entries[i], config, i, err);
+        if (code)
+            return code;
+        /* The array is the caller's, and so is the distance of its elements. */
+        given += taut__session_config_size(options->sessions);
     }
-    r->pattern = options->sessions[0];
-    r->pattern.role = TAUT_ACCEPTOR;
     r->pattern.store = NULL; /* a store belongs to one session; dynamic ones have none */
     r->pattern.next_in = r->pattern.next_out = 0;
     return 0;

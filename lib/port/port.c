@@ -11,6 +11,7 @@
 #include <taut/scan.h>
 
 #include "base/check.h"
+#include "base/options.h"
 #include "port/port.h"
 
 static const struct taut__port_operations *const kinds[] = {
@@ -140,15 +141,11 @@ static void check_owner(struct taut_port *port)
 static int take_options(struct taut_port_options *effective,
                         const struct taut_port_options *options, struct taut_err *err)
 {
-    memset(effective, 0, sizeof *effective);
-    if (options) {
-        if (options->size < offsetof(struct taut_port_options, connections) || options->size > 4096)
-            return taut_err_set(err, TAUT_EINVAL, "port options: size %u is not a size of it",
-                                options->size);
-        memcpy(effective, options,
-               options->size < sizeof *effective ? options->size : sizeof *effective);
-    }
-    effective->size = sizeof *effective;
+    static const struct taut__options_kind kind =
+        TAUT__OPTIONS_KIND(struct taut_port_options, spin_ns, kind, "port options");
+    int code = taut__options_take(&kind, effective, options, err);
+    if (code)
+        return code;
     if (effective->connections == 0)
         effective->connections = 1024;
     if (effective->buffers == 0)

@@ -43,6 +43,19 @@ static void bad_configurations_are_named(void **state)
         assert_non_null(strstr(err.text, word));                                                   \
     } while (0)
     REFUSED(size, 8, TAUT_EINVAL, "size");
+    config = good; /* no size: version 0.1 */
+    config.size = 0;
+    assert_int_equal(try_config(&config, &err), 0);
+    config.next_in = UINT64_MAX;
+    assert_int_equal(try_config(&config, &err), TAUT_EINVAL);
+    config.size = offsetof(struct taut_session_config, next_in); /* an older header's */
+    assert_int_equal(try_config(&config, &err), 0);
+    assert_int_equal(try_config(NULL, &err), TAUT_EINVAL);
+    struct taut_session_store store = {.size = offsetof(struct taut_session_store, fetch)};
+    REFUSED(store, &store, TAUT_EINVAL, "session store: size");
+    store.size = 0;
+    config.store = &store;
+    assert_int_equal(try_config(&config, &err), 0);
     REFUSED(role, 7, TAUT_EINVAL, "role");
     REFUSED(version, 77, TAUT_EINVAL, "version");
     REFUSED(version, TAUT_FIX_4_0, TAUT_ENOTSUP, "FIX.4.0");

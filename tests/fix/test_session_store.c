@@ -286,6 +286,17 @@ static void older_store_has_no_sync(void **state)
     rig_free(rig);
 }
 
+/* Who forgot the size has all that version 0.1 has. */
+static void store_without_a_size_has_sync(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+    rig->store.functions.size = 0;
+    assert_int_equal(taut_session_flush(rig->session), 0);
+    assert_int_equal(rig->store.sync_calls, 1); /* our Logon */
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +308,7 @@ int main(void)
         cmocka_unit_test(reset_that_fails),
         cmocka_unit_test(flush_syncs_once),
         cmocka_unit_test(older_store_has_no_sync),
+        cmocka_unit_test(store_without_a_size_has_sync),
         cmocka_unit_test(store_that_cannot_read),
         cmocka_unit_test(damaged_messages_are_not_sent_again),
         cmocka_unit_test(message_of_the_protocol_in_the_store),

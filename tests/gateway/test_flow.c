@@ -353,6 +353,53 @@ static void heartbeats_and_time_outs_come_from_the_heap(void **state)
     stop_gateway(gateway);
 }
 
+/* The elements of an array lie as far apart as its caller's header says. */
+static void options_of_other_headers_are_taken(void **state)
+{
+    (void)state;
+    struct {
+        struct taut_session_config known;
+        uint64_t unknown;
+    } newer[2] = {
+        {{.size = sizeof newer[0], .sender_comp_id = "T", .target_comp_id = "P"}, 0},
+        {{.size = sizeof newer[0], .sender_comp_id = "T", .target_comp_id = "Q"}, 0},
+    };
+    struct {
+        _Alignas(struct taut_session_config)
+            uint8_t bytes[offsetof(struct taut_session_config, next_in)];
+    } older[2];
+    struct taut_session_config plain[2] = {newer[0].known, newer[1].known};
+    struct taut_gateway *gateway;
+    struct taut_err err = {0};
+    for (int i = 0; i < 2; i++) {
+        plain[i].size = sizeof older[0];
+        memcpy(older[i].bytes, &plain[i], sizeof older[0]);
+        plain[i].size = 0;
+    }
+    const void *given[] = {newer, older, plain};
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        struct taut_gateway_options options = {.connections = 7, /* no size: version 0.1 */
+                                               .sessions = given[i],
+                                               .session_count = 2};
+        assert_int_equal(taut_gateway_create(&gateway, &options, &err), 0);
+        taut_gateway_effective(gateway, &options);
+        assert_int_equal(options.size, sizeof(options));
+        assert_int_equal(options.connections, 7);
+        taut_gateway_destroy(gateway);
+        options.size = offsetof(struct taut_gateway_options, spin_ns);
+        options.spin_ns = TAUT_NEVER_NS - 1;
+        assert_int_equal(taut_gateway_create(&gateway, &options, &err), 0);
+        taut_gateway_effective(gateway, &options);
+        assert_int_not_equal(options.spin_ns, TAUT_NEVER_NS - 1);
+        taut_gateway_destroy(gateway);
+    }
+    newer[1].unknown = 1;
+    struct taut_gateway_options options = {.sessions = &newer[0].known, .session_count = 2};
+    assert_int_equal(taut_gateway_create(&gateway, &options, &err), TAUT_EINVAL);
+    assert_non_null(strstr(err.text, "session config: size"));
+    assert_int_equal(taut_gateway_create(&gateway, NULL, &err), TAUT_EINVAL);
+}
+
 static void bad_options_are_refused(void **state)
 {
     static const struct taut_session_config one = {
@@ -417,6 +464,7 @@ int main(void)
         BOTH(held_input_goes_on_without_more),
         BOTH(connections_spread_and_sums_agree),
         BOTH(heartbeats_and_time_outs_come_from_the_heap),
+        cmocka_unit_test(options_of_other_headers_are_taken),
         cmocka_unit_test(bad_options_are_refused),
     };
     return cmocka_run_group_tests_name("gateway/flow", tests, NULL, NULL);

@@ -329,6 +329,7 @@ static void test_options(void **state)
     (void)state;
     struct taut_port_options options = {.size = 1};
     assert_int_equal(taut_port_create(&port, &options, &err), TAUT_EINVAL);
+    assert_non_null(strstr(err.text, "port options: size"));
     options = (struct taut_port_options){.size = sizeof options, .kind = 99};
     assert_int_equal(taut_port_create(&port, &options, &err), TAUT_ENOTSUP);
     options = (struct taut_port_options){.size = sizeof options, .connections = UINT32_MAX};
@@ -347,6 +348,20 @@ static void test_options(void **state)
     assert_int_equal(options.buffer_bytes, 16384);
     taut_port_destroy(port);
     taut_port_destroy(NULL);
+
+    options = (struct taut_port_options){.connections = 3, .spin_ns = 5000}; /* no size: 0.1 */
+    assert_int_equal(taut_port_create(&port, &options, NULL), 0);
+    taut_port_effective(port, &options);
+    assert_int_equal(options.size, sizeof options);
+    assert_int_equal(options.connections, 3);
+    assert_int_equal(options.spin_ns, 5000);
+    taut_port_destroy(port);
+    options.size = offsetof(struct taut_port_options, spin_ns); /* an older header's */
+    assert_int_equal(taut_port_create(&port, &options, NULL), 0);
+    taut_port_effective(port, &options);
+    assert_int_equal(options.connections, 3);
+    assert_int_equal(options.spin_ns, TAUT_WAIT_NONE_NS);
+    taut_port_destroy(port);
 
     options = (struct taut_port_options){.size = sizeof options, .send_buffer_bytes = 20000};
     assert_int_equal(taut_port_create(&port, &options, &err), 0);
