@@ -208,6 +208,13 @@ static void slots_are_given_back_by_batches_and_when_empty(void **state)
     pop(ring, 16, 11);
     assert_null(taut_ring_peek(ring)); /* gives back */
     assert_int_equal(stats_of(ring).popped, 27);
+    uint64_t value;
+    push(ring, 27, 2);
+    taut_ring_flush(ring);
+    pop(ring, 27, 2);
+    assert_int_equal(stats_of(ring).popped, 27);
+    assert_int_equal(taut_ring_pop_u64(ring, &value), 0); /* gives back, too */
+    assert_int_equal(stats_of(ring).popped, 29);
     assert_int_equal(taut_ring_destroy(ring), 0);
 }
 

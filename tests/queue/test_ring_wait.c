@@ -182,6 +182,14 @@ static void the_end_at_any_step_is_found(void **state)
     assert_int_equal(taut_ring_wait_items(ring, 0, NULL, NULL), TAUT_WAIT_CAUGHT);
 }
 
+/* Exactly a batch: neither a flush nor an empty ring. */
+static void pop_a_batch(void)
+{
+    uint64_t value;
+    for (int i = 0; i < 8; i++)
+        taut_ring_pop_u64(ring, &value);
+}
+
 static void expect_space(void (*action)(void), void (**place)(void))
 {
     struct taut_wait_report report;
@@ -201,6 +209,8 @@ static void space_at_any_step_is_found(void **state)
     /* A consumer that drains needs no flush: finding the ring empty is one. */
     expect_space(pop_all, &before_sleep);
     assert_int_equal(published, 2);
+    expect_space(pop_a_batch, &before_sleep);
+    assert_int_equal(published, 3);
 }
 
 /* What the other side may be waiting for is told before this side waits. */
