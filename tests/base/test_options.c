@@ -13,7 +13,7 @@
 
 #include "base/options.h"
 
-/* A struct that has grown twice: `first` is of 0.0, all through `pointer` is of 0.1. */
+/* A struct that has grown: nothing ends before `second`, all through `pointer` is of 0.1. */
 struct options {
     uint32_t size;
     uint32_t first;
@@ -25,7 +25,7 @@ struct options {
 #define SIZE_0_1 offsetof(struct options, later)
 
 static const struct taut__options_kind kind =
-    TAUT__OPTIONS_KIND(struct options, pointer, first, "things");
+    TAUT__OPTIONS_KIND(struct options, pointer, second, "things");
 
 /* What the next version's header has. */
 struct newer {
@@ -110,7 +110,7 @@ static void no_size_is_version_0_1(void **state)
 static void a_smaller_struct_lacks_what_came_later(void **state)
 {
     (void)state;
-    for (size_t size = 8; size <= sizeof full; size += 8) {
+    for (size_t size = 16; size <= sizeof full; size += 8) {
         struct options given = full;
         given.size = (uint32_t)size;
         assert_int_equal(take_at_the_edge(&given, size, NULL), 0);
@@ -145,8 +145,9 @@ static void sizes_that_no_header_has_are_refused(void **state)
     } given;
     const uint32_t wrong[] = {1,
                               4, /* size alone */
+                              8, /* and no `second`, without which it is of no use */
                               7,
-                              12, /* would cut `second` */
+                              20, /* would cut `pointer` */
                               sizeof full - 1,
                               sizeof full + 1,
                               TAUT__OPTIONS_SIZE_MAX + 8,
