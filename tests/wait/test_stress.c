@@ -127,7 +127,8 @@ static void check_side(const struct side *side, const struct side *other, uint64
      * good was found by one. */
     assert_int_equal(stats.wake_calls, other->woken);
     assert_true(stats.parked <= stats.wake_calls && stats.wake_calls <= stats.published);
-    assert_int_equal(stats.sleeps, stats.parked + stats.spurious);
+    /* Not equal: who was woken in vain may find the epoch moved before the next sleep begins. */
+    assert_true(stats.sleeps >= stats.parked && stats.sleeps <= stats.parked + stats.spurious);
 }
 
 /* `threads` in pairs play `rounds` in all. */
