@@ -241,7 +241,7 @@ class Runner(TreeTest):
         self.assertEqual(self.run_it()[:2], (1, {"low": "survived"}))  # runs 1, 2; then 3, 4
         os.remove(log)
         self.mutant("low", "low", LOW, more=more + "3\n")
-        self.assertEqual(self.run_it()[:2], (0, {"low": "killed"}))  # runs 1, 2, 3; then 4, 5
+        self.assertEqual(self.run_it()[:2], (0, {"low": "killed"}))  # runs 1, 2; then 3, 4, 5
         with open(log, encoding="utf-8") as text:
             self.assertEqual(text.read(), "xxxxx")
 
