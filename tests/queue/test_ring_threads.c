@@ -74,6 +74,12 @@ static uint32_t draw(uint64_t *random, uint32_t below)
     return (uint32_t)((*random >> 20) % below);
 }
 
+/* Also where a wait finds at its deadline what nobody had woken it for. */
+static int is_lost(int outcome, const struct taut_wait_report *report)
+{
+    return outcome < 0 || outcome == TAUT_WAIT_EXPIRED || report->late_ns > 0;
+}
+
 static void pauses(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -95,6 +101,7 @@ static void *stream_produce(void *context)
 {
     struct stream *stream = context;
     struct taut_ring *ring = stream->ring;
+    struct taut_wait_report report;
     uint64_t random = stream->seed, next = 0, expired = 0;
     while (next < stream->count) {
         uint64_t left = stream->count - next;
@@ -102,8 +109,8 @@ static void *stream_produce(void *context)
         uint64_t *slots = taut_ring_reserve_n(ring, want < left ? want : (uint32_t)left, &got);
         if (!slots) {
             uint64_t deadline_ns = taut_deadline_ns(taut_now_ns(), LOST_NS);
-            int outcome = taut_ring_wait_space(ring, deadline_ns, &stream->policy, NULL);
-            expired += outcome == TAUT_WAIT_EXPIRED || outcome < 0;
+            int outcome = taut_ring_wait_space(ring, deadline_ns, &stream->policy, &report);
+            expired += is_lost(outcome, &report);
             if (expired)
                 break;
             continue;
@@ -125,6 +132,7 @@ static void *stream_consume(void *context)
 {
     struct stream *stream = context;
     struct taut_ring *ring = stream->ring;
+    struct taut_wait_report report;
     uint64_t random = ~stream->seed, next = 0, disorder = 0;
     for (;;) {
         uint32_t got;
@@ -133,8 +141,8 @@ static void *stream_consume(void *context)
             if (taut_ring_closed(ring))
                 break;
             uint64_t deadline_ns = taut_deadline_ns(taut_now_ns(), LOST_NS);
-            int outcome = taut_ring_wait_items(ring, deadline_ns, &stream->policy, NULL);
-            if (outcome == TAUT_WAIT_EXPIRED || outcome < 0) {
+            int outcome = taut_ring_wait_items(ring, deadline_ns, &stream->policy, &report);
+            if (is_lost(outcome, &report)) {
                 stream->expired++;
                 break;
             }
@@ -276,7 +284,7 @@ static uint64_t await(const struct taut_wait_policy *policy, struct taut_ring *r
             return 0;
         uint64_t deadline_ns = taut_deadline_ns(taut_now_ns(), LOST_NS);
         int outcome = taut_ring_wait_items(ring, deadline_ns, policy, &report);
-        if (outcome == TAUT_WAIT_EXPIRED || outcome < 0) {
+        if (is_lost(outcome, &report)) {
             (*lost)++;
             return 0;
         }
