@@ -57,7 +57,7 @@ static void pop(struct taut_ring *ring, uint64_t first, uint64_t count)
 static void refused(struct taut_ring_options options, const char *text)
 {
     struct taut_err err = {0};
-    struct taut_ring *ring = (struct taut_ring *)&err;
+    struct taut_ring *ring = (struct taut_ring *)(void *)&err;
     assert_int_equal(taut_ring_footprint(&options), 0);
     assert_int_equal(taut_ring_create(&ring, &options, &err), TAUT_EINVAL);
     assert_null(ring);
