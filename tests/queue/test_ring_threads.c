@@ -110,7 +110,7 @@ static void *stream_produce(void *context)
         if (!slots) {
             uint64_t deadline_ns = taut_deadline_ns(taut_now_ns(), LOST_NS);
             int outcome = taut_ring_wait_space(ring, deadline_ns, &stream->policy, &report);
-            expired += is_lost(outcome, &report);
+            expired += is_lost(outcome, &report) ? 1 : 0;
             if (expired)
                 break;
             continue;
