@@ -36,7 +36,9 @@ enum discipline { OWN, GATE, FLAT };
 static const char *const names[] = {"own", "gate", "flat"};
 
 static struct taut_fanout *fanout;
-static _Atomic uint32_t stop, stopped, end;
+/* The order to stand still, by number (0: go on), and the last that was obeyed. */
+static _Atomic uint32_t stop, stopped;
+static _Atomic uint32_t end;
 static size_t cpus[2] = {0, 1};
 static uint32_t *samples;
 
@@ -64,9 +66,10 @@ static void *children(void *context)
     while (!atomic_load_explicit(&end, memory_order_relaxed)) {
         for (uint32_t child = 0; child < CHILDREN; child++) {
             struct taut_fanout_item item;
-            if (child == STOPPED && atomic_load_explicit(&stop, memory_order_relaxed)) {
+            uint32_t order = atomic_load_explicit(&stop, memory_order_relaxed);
+            if (child == STOPPED && order != 0) {
                 /* pairs with round_of(): what it returned before is told */
-                atomic_store_explicit(&stopped, 1, memory_order_release);
+                atomic_store_explicit(&stopped, order, memory_order_release);
                 continue;
             }
             for (int i = 0; i < 8 && taut_fanout_take(fanout, child, &item); i++)
@@ -135,19 +138,21 @@ static void round_of(enum discipline discipline)
     struct taut_fanout_stats before, after;
     run(discipline, REST_NS, &rest);
     run(discipline, WINDOW_NS, &all);
-    atomic_store(&stop, 1);
+    static uint32_t order;
+    atomic_store(&stop, ++order);
     do {
         run(discipline, TAUT_NS_PER_MS, &rest);
-    } while (!atomic_load_explicit(&stopped, memory_order_acquire)); /* children() */
+    } while (atomic_load_explicit(&stopped, memory_order_acquire) != order); /* children() */
     run(discipline, TAUT_NS_PER_MS, &rest);
     taut_fanout_stats(fanout, STOPPED, &before);
     run(discipline, WINDOW_NS, &three);
     taut_fanout_stats(fanout, STOPPED, &after);
     atomic_store(&stop, 0);
-    atomic_store(&stopped, 0);
     run(discipline, REST_NS, &rest);
     if (after.returned != before.returned || all.returned == 0) {
-        fprintf(stderr, "bench_fanout: child %u did not stand still\n", STOPPED);
+        fprintf(stderr, "bench_fanout: %s\n",
+                all.returned == 0 ? "nothing came back in 100 ms: the CPUs are not ours"
+                                  : "the child that should stand still did not");
         exit(2);
     }
     printf("{\"discipline\": \"%s\", \"all\": %llu, \"three\": %llu, \"p99_all_ns\": %u, "
