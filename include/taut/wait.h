@@ -10,7 +10,8 @@
  *         uint32_t seen = taut_event_epoch(&event);
  *         if (there_is_work())
  *             break;
- *         if (taut_wait(&event, seen, deadline_ns, &policy, &report) == TAUT_WAIT_EXPIRED)
+ *         int outcome = taut_wait(&event, seen, deadline_ns, &policy, &report);
+ *         if (outcome == TAUT_WAIT_EXPIRED || outcome < 0)
  *             break;
  *     }
  *
@@ -24,10 +25,12 @@
  * How long to spin adapts between 20 and 500 us (struct taut_window): doubled once for a wait that
  * spinning or yielding caught, halved once for one that parked, expired or lost its CPU. Nothing
  * else moves it, and a wait that only looked does not. Of a window, 50 us at most are spun and the
- * rest is yielded.
+ * rest is yielded; a strict policy spins all of it.
  *
- * Correctness never depends on spinning, and no wait spins without end: an explicit budget of
- * TAUT_NEVER_NS still ends at the deadline.
+ * A call that is refused returns at once: a loop that goes on after a negative code is a hot one.
+ *
+ * Correctness never depends on spinning. An explicit budget of TAUT_NEVER_NS ends at the deadline,
+ * by taut_event_quiesce() or when the CPU is taken away; with no deadline it is all the caller's.
  *
  * Threads: an event may be published to and waited for by any number of threads of one process. A
  * struct taut_window and a struct taut_spin belong to one thread. Blocking: taut_wait() only.

@@ -239,6 +239,8 @@ void taut_spin_begin(struct taut_spin *spin, uint64_t deadline_ns,
         yield_ns = whole_ns - spin_ns;
     if (policy->strict)
         yield_ns = 0;
+    /* Deadline 0: who asks has looked, and there is no time to compare with. */
+    int over = deadline_ns == 0 || (spin_ns == 0 && yield_ns == 0);
     uint32_t by_default = (policy->spin_ns == 0 ? BY_DEFAULT_SPIN : 0u) |
                           (policy->yield_ns == 0 && !policy->strict ? BY_DEFAULT_YIELD : 0u);
     *spin = (struct taut_spin){
@@ -247,7 +249,7 @@ void taut_spin_begin(struct taut_spin *spin, uint64_t deadline_ns,
         .yield_budget_ns = yield_ns,
         .window = window,
         .stride = window != NULL ? window->spin_stride : STRIDE_FIRST,
-        .phase = spin_ns == 0 && yield_ns == 0 ? TAUT_PHASE_PARK : TAUT_PHASE_LOOK,
+        .phase = over ? TAUT_PHASE_PARK : TAUT_PHASE_LOOK,
         .by_default = by_default,
         .report = {.spin_state = by_default != 0 ? state : TAUT_SPIN_ON,
                    .spin_budget_ns = spin_ns,
