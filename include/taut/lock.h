@@ -24,10 +24,12 @@
  * Not recursive. Not for signal handlers. Errors: codes of taut/err.h; expired and reason gone are
  * outcomes. Releasing a lock that the caller does not hold aborts.
  *
- * Caveats: a waiter keeps its place by sleeping with a node on its stack; a thread must not be
- * ended by pthread_cancel(3) within a call. After fork(2) the child's copy refuses (TAUT_ESTATE). A
- * raw exit(2) of one thread by system call is not noticed by a robust lock; pthread_exit(3) and
- * returning are.
+ * Caveats: the bound has a price. Where more wait than are served within it, the lock is kept for
+ * almost each of them, and every such hand-off waits for a wake-up: on 2 CPUs 16 threads that do
+ * nothing else get a third of the throughput of a mutex that starves them. A waiter keeps its place
+ * by sleeping with a node on its stack; a thread must not be ended by pthread_cancel(3) within a
+ * call. After fork(2) the child's copy refuses (TAUT_ESTATE). A raw exit(2) of one thread by system
+ * call is not noticed by a robust lock; pthread_exit(3) and returning are.
  */
 #ifndef TAUT_LOCK_H
 #define TAUT_LOCK_H
@@ -69,15 +71,17 @@ struct taut_lock_options {
 
 /* What one acquisition, or attempt, cost and whom it lost to. */
 struct taut_lock_report {
-    uint32_t outcome;        /* enum taut_lock_outcome */
-    uint32_t bypass_count;   /* others that came later and got the lock first */
-    uint32_t wakeups_lost;   /* sleeps that ended with the lock taken by another */
-    uint32_t kept;           /* 1: the lock was kept for this thread (a hand-off) */
-    uint32_t queue_ahead;    /* waiters ahead of it when it came */
-    uint32_t parks;          /* sleeps */
-    uint32_t turns;          /* taut_lock_or(): tests of the reason after the first */
-    int32_t found_tid;       /* who held the lock when it came; 0 = nobody */
-    int32_t last_winner_tid; /* who acquired it last while this thread waited; 0 = nobody */
+    uint32_t outcome;      /* enum taut_lock_outcome */
+    uint32_t bypass_count; /* others that came later and got the lock first */
+    uint32_t wakeups_lost; /* sleeps that ended with the lock taken by another */
+    uint32_t kept;         /* 1: the lock was kept for this thread (a hand-off) */
+    uint32_t queue_ahead;  /* waiters ahead of it when it came */
+    uint32_t parks;        /* sleeps */
+    uint32_t turns;        /* taut_lock_or(): tests of the reason after the first */
+    /* 0 = nobody. Who was just acquiring the lock when this thread came or left without it may be
+     * missing in both, or count as a winner though it had the lock before. */
+    int32_t found_tid;       /* who held the lock when it came */
+    int32_t last_winner_tid; /* who acquired it last while this thread waited */
     int32_t owner_gone;      /* at an expired deadline: 1 = the holder's thread no longer exists */
     uint64_t waited_ns;      /* 0 when it was free at once */
     uint64_t late_ns;        /* by how much the return is after the deadline */
@@ -105,9 +109,13 @@ struct taut_lock;
 TAUT_API int taut_lock_init(struct taut_lock *lock, const struct taut_lock_options *options,
                             struct taut_err *err);
 
-/* 0; TAUT_EBUSY: held or waited for, nothing is changed. TAUT_EINVAL: NULL, never made, ended. Who
- * has acquired the lock last may destroy it right after its own release. A child of fork(2) may end
- * its copy whoever held it. */
+/*
+ * 0; TAUT_EBUSY: held or waited for, nothing is changed. TAUT_EINVAL: NULL, never made, ended. Who
+ * has acquired the lock last may destroy it right after its own release, even though those who
+ * released it before have not returned yet. No other call may be under way: a waiter that gives up
+ * (expired, gone) is no longer counted as one, and uses the lock until it has returned. A child of
+ * fork(2) may end its copy whoever held it.
+ */
 TAUT_API int taut_lock_destroy(struct taut_lock *lock);
 
 /*

@@ -293,17 +293,19 @@ static int announce_sleep(struct taut_lock *lock, struct taut__lock_node *node)
     return 1;
 }
 
-/* Sleeps once. 1: woken because the lock was released. */
+/* Sleeps once. 1: a sleep has ended, and the lock was released meanwhile. */
 static uint32_t sleep_once(struct taut_lock *lock, struct taut__lock_node *node, uint64_t until_ns,
                            struct taut_lock_report *report)
 {
     /* Who is promoted after this look has LOCK_WAKE set by the release that follows. */
     if (taut__lock_is_head(lock, node) && !announce_sleep(lock, node))
         return 0;
-    if (taut__futex_wait(&node->wake, 0, until_ns, TAUT__FUTEX_PRIVATE) != TAUT__FUTEX_CHANGED)
-        report->parks++;
+    uint32_t slept =
+        taut__futex_wait(&node->wake, 0, until_ns, TAUT__FUTEX_PRIVATE) != TAUT__FUTEX_CHANGED;
+    report->parks += slept;
     /* Acquire pairs with the releases of LOCK_WAKE and LOCK_LOOK in the queue. */
-    return atomic_fetch_and_explicit(&node->wake, ~LOCK_LOOK, memory_order_acquire) & LOCK_WAKE;
+    uint32_t told = atomic_fetch_and_explicit(&node->wake, ~LOCK_LOOK, memory_order_acquire);
+    return slept && (told & LOCK_WAKE);
 }
 
 /* In the queue until one of the outcomes; *word is the one the lock was taken in. */

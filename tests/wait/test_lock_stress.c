@@ -102,6 +102,7 @@ static void count(struct worker *worker, int result, const struct taut_lock_repo
     sums->kept += report->kept;
     sums->parks += report->parks;
     sums->lost += report->wakeups_lost;
+    sums->wrong += report->wakeups_lost > report->parks;
     sums->bypass += report->bypass_count;
     sums->wrong += report->bypass_count > worker->shared->bound;
     if (report->bypass_count > sums->bypass_most)

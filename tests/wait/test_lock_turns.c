@@ -118,6 +118,26 @@ static void a_wake_up_before_the_sleep_is_not_missed(void **state)
     at_rest();
 }
 
+/* Overtaken on its way to sleep: it has lost the lock, but no sleep of its. */
+static void a_wake_up_that_ended_no_sleep_is_not_a_lost_one(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    actor_of(A)->stop_at_futex = 1;
+    assert_int_equal(actor_acquire(A, &the_lock, TAUT_NEVER_NS), ACTOR_AT_FUTEX);
+    bypasses(OWNER, 1);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
+    bypasses(OWNER, 1);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
+    releases(OWNER);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.bypass_count, 2);
+    assert_int_equal(actor_of(A)->report.parks, 2);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 1);
+    releases(A);
+    at_rest();
+}
+
 /* Promoted between its look at the queue and its sleep: the wake-up is in its word. */
 static void who_is_promoted_on_the_way_to_sleep_is_woken(void **state)
 {
@@ -387,6 +407,7 @@ int main(void)
         ONE(a_release_wakes_once_until_the_waiter_sleeps_again),
         ONE(nobody_sleeps_on_a_lock_that_became_free),
         ONE(a_wake_up_before_the_sleep_is_not_missed),
+        ONE(a_wake_up_that_ended_no_sleep_is_not_a_lost_one),
         ONE(who_is_promoted_on_the_way_to_sleep_is_woken),
         ONE(a_spurious_wake_up_changes_nothing),
         ONE(a_lock_that_is_waited_for_is_not_ended),
