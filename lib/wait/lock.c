@@ -41,6 +41,13 @@ struct wish {
 
 enum look { LOOK_HELD, LOOK_TAKEN, LOOK_GONE };
 
+/* Why a waiter looks at the lock. */
+enum turn {
+    TURN_NEW,   /* it came, became the oldest, or the lock was released before it slept */
+    TURN_WOKEN, /* a sleep has ended, and the lock was released meanwhile */
+    TURN_IDLE   /* a sleep has ended by its time, a signal or taut_lock_look(): nothing is new */
+};
+
 #define NOT_AT_ONCE (-1) /* neither an outcome nor a code: queue, or leave */
 
 /* --- making, ending, reading back ----------------------------------------------------------------
@@ -258,15 +265,16 @@ static enum look look(struct taut_lock *lock, const struct wish *wish, uint32_t 
     return taut__lock_take_head(lock, word) ? LOOK_TAKEN : LOOK_HELD;
 }
 
-/* The oldest waiter's looks, with the lock's budget of spinning between them. */
+/* The oldest waiter's looks, with the lock's budget of spinning between them: once a release,
+ * so that who tests a reason beside a long holder does not spin after each of its short sleeps. */
 static enum look look_as_head(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
-                              uint32_t woken, struct taut_lock_report *report)
+                              enum turn turn, struct taut_lock_report *report)
 {
     enum look seen = look(lock, wish, word, report);
     if (seen != LOOK_HELD)
         return seen;
-    report->wakeups_lost += woken;
-    if (lock->spin_ns == TAUT_WAIT_NONE_NS)
+    report->wakeups_lost += turn == TURN_WOKEN;
+    if (lock->spin_ns == TAUT_WAIT_NONE_NS || turn == TURN_IDLE)
         return LOOK_HELD;
     const struct taut_wait_policy policy = {
         .size = sizeof policy, .strict = 1, .spin_ns = lock->spin_ns};
@@ -293,30 +301,34 @@ static int announce_sleep(struct taut_lock *lock, struct taut__lock_node *node)
     return 1;
 }
 
-/* Sleeps once. 1: a sleep has ended, and the lock was released meanwhile. */
-static uint32_t sleep_once(struct taut_lock *lock, struct taut__lock_node *node, uint64_t until_ns,
-                           struct taut_lock_report *report)
+/* Sleeps once, and tells what the next look is for. */
+static enum turn sleep_once(struct taut_lock *lock, struct taut__lock_node *node, uint64_t until_ns,
+                            struct taut_lock_report *report)
 {
     /* Who is promoted after this look has LOCK_WAKE set by the release that follows. */
     if (taut__lock_is_head(lock, node) && !announce_sleep(lock, node))
-        return 0;
+        return TURN_NEW;
     uint32_t slept =
         taut__futex_wait(&node->wake, 0, until_ns, TAUT__FUTEX_PRIVATE) != TAUT__FUTEX_CHANGED;
     report->parks += slept;
     /* Acquire pairs with the releases of LOCK_WAKE and LOCK_LOOK in the queue. */
     uint32_t told = atomic_fetch_and_explicit(&node->wake, ~LOCK_LOOK, memory_order_acquire);
-    return slept && (told & LOCK_WAKE);
+    if (!(told & LOCK_WAKE))
+        return TURN_IDLE;
+    return slept ? TURN_WOKEN : TURN_NEW;
 }
 
 /* In the queue until one of the outcomes; *word is the one the lock was taken in. */
 static uint32_t wait_in_queue(struct taut_lock *lock, struct taut__lock_node *node,
                               const struct wish *wish, struct taut_lock_report *report)
 {
-    uint32_t woken = 0, word = 0;
+    enum turn turn = TURN_NEW;
+    uint32_t word = 0;
     for (;;) {
         enum look seen = LOOK_HELD;
-        if (taut__lock_is_head(lock, node)) {
-            seen = look_as_head(lock, wish, &word, woken, report);
+        int is_head = taut__lock_is_head(lock, node);
+        if (is_head) {
+            seen = look_as_head(lock, wish, &word, turn, report);
         } else if (wish->gone) {
             report->turns++;
             if (wish->gone(wish->context))
@@ -340,7 +352,9 @@ static uint32_t wait_in_queue(struct taut_lock *lock, struct taut__lock_node *no
         uint64_t until_ns = wish->deadline_ns;
         if (wish->gone && until_ns - now_ns > LOCK_OR_SLICE_NS)
             until_ns = now_ns + LOCK_OR_SLICE_NS;
-        woken = sleep_once(lock, node, until_ns, report);
+        turn = sleep_once(lock, node, until_ns, report);
+        if (!is_head && turn == TURN_IDLE)
+            turn = TURN_NEW; /* it may have become the oldest */
     }
 }
 

@@ -226,6 +226,36 @@ static void a_reason_is_tested_after_each_sleep_of_at_most_200_us(void **state)
     at_rest();
 }
 
+/* Its sleeps end every 200 us. Spinning pays when the lock was released, and only then. */
+static void a_sleep_that_ends_without_a_release_is_not_followed_by_spinning(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make_spinning(TAUT_LOCK_BARGING, 50 * TAUT_NS_PER_US); /* OTHER overtakes at any time */
+    actors_tick_ns = 100;
+    assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_in_range(actor_of(A)->clock_looks, 400, 600);
+    const int ends[] = {EXPIRED, TAUT__FUTEX_INTERRUPTED, EXPIRED};
+    for (uint32_t i = 0; i < 3; i++) {
+        actors_now_ns += 200 * TAUT_NS_PER_US;
+        actor_of(A)->clock_looks = 0;
+        assert_int_equal(actor_resume(A, ends[i]), ACTOR_ASLEEP);
+        assert_in_range(actor_of(A)->clock_looks, 1, 4);
+    }
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 0);
+    releases(OWNER);
+    barges(OTHER);
+    actor_of(A)->clock_looks = 0;
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_ASLEEP);
+    assert_in_range(actor_of(A)->clock_looks, 400, 600); /* OTHER may be as quick as OWNER was */
+    gone = 1;
+    assert_int_equal(actor_resume(A, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->report.wakeups_lost, 1);
+    releases(OTHER);
+    at_rest();
+}
+
 static void looking_wakes_who_has_a_reason_and_nobody_else(void **state)
 {
     (void)state;
@@ -308,6 +338,7 @@ int main(void)
         ONE(a_clock_near_its_end_changes_nothing),
         ONE(a_reason_that_has_gone_is_seen_before_the_lock),
         ONE(a_reason_is_tested_after_each_sleep_of_at_most_200_us),
+        ONE(a_sleep_that_ends_without_a_release_is_not_followed_by_spinning),
         ONE(looking_wakes_who_has_a_reason_and_nobody_else),
         ONE(a_look_before_the_sleep_is_not_missed),
         ONE(a_kept_lock_is_passed_on_when_the_reason_has_gone),
