@@ -318,7 +318,8 @@ static void stop(const struct serve *s, struct taut_gateway *gateway, const sigs
     int code = taut_gateway_stop(gateway, taut_deadline_ns(taut_now_ns(), s->stop_timeout_ns));
     atomic_store_explicit(&impatience.over, 1, memory_order_release); /* with second_signal() */
     if (watched) {
-        pthread_kill(thread, SIGTERM); /* one of `signals`: blocked here, and awaited there */
+        /* One of `signals`: blocked in all threads, and awaited in this one; nobody dies of it. */
+        pthread_kill(thread, SIGTERM); /* NOLINT(bugprone-bad-signal-to-kill-thread,cert-pos44-c) */
         pthread_join(thread, NULL);
     }
     if (code == 0)
