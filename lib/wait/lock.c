@@ -50,8 +50,7 @@ enum turn {
 
 #define NOT_AT_ONCE (-1) /* neither an outcome nor a code: queue, or leave */
 
-/* --- making, ending, reading back ----------------------------------------------------------------
- */
+/* --- making, ending, reading back ------------------------------------------------------------- */
 
 static int options_check(struct taut_lock_options *options, const struct taut_lock_options *given,
                          struct taut_err *err)
@@ -177,8 +176,7 @@ const char *taut_lock_outcome_name(uint32_t outcome)
     return outcome < sizeof names / sizeof *names ? names[outcome] : "?";
 }
 
-/* --- having it -----------------------------------------------------------------------------------
- */
+/* --- having it -------------------------------------------------------------------------------- */
 
 /* A counter that only the holder writes: the lock orders it, atomic for who reads statistics. */
 static inline void count_held(_Atomic uint64_t *counter)
@@ -251,8 +249,7 @@ void taut_lock_release(struct taut_lock *lock)
         taut__futex_wake(wake, 1, TAUT__FUTEX_PRIVATE);
 }
 
-/* --- one waiter ----------------------------------------------------------------------------------
- */
+/* --- one waiter ------------------------------------------------------------------------------- */
 
 static enum look look(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
                       struct taut_lock_report *report)

@@ -18,11 +18,10 @@
 
 #define LOCK_MAGIC 0x6c6f636bu
 
-#define LOCK_HELD    1u
-#define LOCK_WAITERS 2u
-#define LOCK_HEAD_ASLEEP                                                                           \
-    4u /* only while HELD: the release that follows wakes the oldest waiter                        \
-        */
+/* HEAD_ASLEEP only while HELD: the release that follows wakes the oldest waiter. */
+#define LOCK_HELD         1u
+#define LOCK_WAITERS      2u
+#define LOCK_HEAD_ASLEEP  4u
 #define LOCK_BYPASS_SHIFT 8
 #define LOCK_BYPASS_ONE   (1u << LOCK_BYPASS_SHIFT)
 #define LOCK_BYPASS_MOST  (UINT32_MAX >> LOCK_BYPASS_SHIFT)
@@ -32,9 +31,8 @@
 #define LOCK_WAKE 1u /* it is the oldest waiter, and the lock was released */
 #define LOCK_LOOK 2u /* test the reason */
 
-#define LOCK_OR_SLICE_NS                                                                           \
-    (200 * TAUT_NS_PER_US) /* the longest sleep of who has a reason to test                        \
-                            */
+/* The longest sleep of who has a reason to test. */
+#define LOCK_OR_SLICE_NS (200 * TAUT_NS_PER_US)
 
 /* A waiter, on its own stack while it is in the queue. */
 struct taut__lock_node {
@@ -98,8 +96,7 @@ _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock);
 /* Makes all waiters that have a reason test it. */
 void taut__lock_look_all(struct taut_lock *lock);
 
-/* --- robust locks ------------------------------------------------------------------------------
- */
+/* --- robust locks ---------------------------------------------------------------------------- */
 
 /* Once a lock: 0 or TAUT_EAGAIN, no thread-specific key is left. */
 int taut__lock_robust_init(void);

@@ -11,19 +11,18 @@
  * - bypass_base + the bypasses in the word = all bypasses since the lock was made. A node remembers
  *   that sum when it queues, so the difference is how often it was overtaken itself, also while it
  *   was not the oldest. On promotion that difference becomes the word's: a waiter that was
- * overtaken as often as allowed is the next that gets the lock. No other state keeps the lock for
- * anybody.
+ *   overtaken as often as allowed is the next that gets the lock. No other state keeps the lock for
+ *   anybody.
  * - The oldest waiter is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is set only
- * while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
+ *   while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
  */
 #include "base/check.h"
 #include "base/futex.h"
 #include "wait/lock_internal.h"
 #include "wait/spin.h"
 
-#define GUARD_SPIN_NS                                                                              \
-    1500 /* a few times what the guard is held; less than a sleep and a wake-up                    \
-          */
+/* A few times what the guard is held; less than a sleep and a wake-up. */
+#define GUARD_SPIN_NS 1500
 
 static int guard_try(struct taut_lock *lock)
 {
@@ -70,8 +69,7 @@ static uint64_t bypasses(const struct taut_lock *lock, uint32_t word)
     return lock->bypass_base + (word >> LOCK_BYPASS_SHIFT);
 }
 
-/* --- taking ------------------------------------------------------------------------------------
- */
+/* --- taking ----------------------------------------------------------------------------------- */
 
 /* Whether the lock is kept for an oldest waiter that came at since_ns and was bypassed as often as
  * the word says. */
@@ -132,8 +130,7 @@ int taut__lock_take_head(struct taut_lock *lock, uint32_t *word)
     return 0;
 }
 
-/* --- coming ------------------------------------------------------------------------------------
- */
+/* --- coming ----------------------------------------------------------------------------------- */
 
 /* Under the guard. The first waiter: the word gets WAITERS, and its bypasses begin at none. */
 static int enqueue_first(struct taut_lock *lock, struct taut__lock_node *node)
@@ -187,8 +184,7 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
     return 0;
 }
 
-/* --- going -------------------------------------------------------------------------------------
- */
+/* --- going ------------------------------------------------------------------------------------ */
 
 /* Under the guard, in `word`: what the word becomes when `next` is the oldest waiter, without HELD.
  * The base moves by as much as the bypasses in the word do. */
@@ -334,8 +330,7 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int m
     return took ? TAUT__LOCK_TOOK : TAUT__LOCK_LEFT;
 }
 
-/* --- waking ------------------------------------------------------------------------------------
- */
+/* --- waking ----------------------------------------------------------------------------------- */
 
 _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
 {
