@@ -24,7 +24,7 @@
  * lock if it can) or with a reason that goes away (leaves without; wakes by itself after a while,
  * too).
  *
- * Left out: the guard itself (a futex mutex), robust locks, statistics, taut_lock_look(), the
+ * Left out: the guard itself (a futex mutex), robust locks, statistics, taut_lock_retest(), the
  * lock's end. Memory is sequentially consistent.
  *
  * pan: -DSAFETY

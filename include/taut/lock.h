@@ -84,7 +84,7 @@ struct taut_lock_report {
     int32_t last_winner_tid; /* who acquired it last while this thread waited */
     int32_t owner_gone;      /* at an expired deadline: 1 = the holder's thread no longer exists */
     uint64_t waited_ns;      /* 0 when it was free at once */
-    uint64_t late_ns;        /* by how much the return is after the deadline */
+    uint64_t late_ns;        /* by how much the return is after the deadline; deadline 0: 0 */
 };
 
 /* Sums and worst cases since the lock was made. */
@@ -121,7 +121,8 @@ TAUT_API int taut_lock_destroy(struct taut_lock *lock);
 /*
  * Acquires the lock, waiting until deadline_ns at most (absolute CLOCK_MONOTONIC; a past time:
  * tries once; TAUT_NEVER_NS: no end). A lock that was kept for this thread at the moment its
- * deadline passed is acquired, or passed on to the next waiter: never lost. report may be NULL.
+ * deadline passed is acquired, or passed on to the next waiter: never lost. report may be NULL; a
+ * refused call leaves it as it was.
  *
  * Returns TAUT_LOCK_ACQUIRED, TAUT_LOCK_EXPIRED or TAUT_LOCK_OWNER_DIED; TAUT_EINVAL: NULL or not
  * made; TAUT_ESTATE: the caller holds it already, or it was made before fork(2) in the parent;
@@ -137,7 +138,7 @@ TAUT_API int taut_lock_try(struct taut_lock *lock, struct taut_lock_report *repo
 /*
  * Acquires the lock, or leaves without it when `gone(context)` returns non-zero: TAUT_LOCK_GONE.
  * The reason is tested first, then at every turn: after each sleep, while spinning at each look at
- * the lock, and at least every 200 us. taut_lock_look() makes sleeping waiters test at once. gone()
+ * the lock, and at least every 200 us. taut_lock_retest() makes sleeping waiters test at once. gone()
  * runs on the caller's thread, without the lock; it must not touch this lock. Else as
  * taut_lock_acquire(); TAUT_EINVAL: gone is NULL.
  */
@@ -146,7 +147,7 @@ TAUT_API int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), vo
 
 /* Tells the waiters of taut_lock_or() to test their reasons now: for who has just removed it, by
  * whatever way. Needs not to hold the lock. Costs a fence and a load where nobody waits so. */
-TAUT_API void taut_lock_look(struct taut_lock *lock);
+TAUT_API void taut_lock_retest(struct taut_lock *lock);
 
 /* Releases. The caller must hold it: else the process is aborted, with both thread ids. Does
  * nothing to a child's copy of what its parent made. */
@@ -171,7 +172,7 @@ struct taut_lock {
     TAUT__ATOMIC(uint64_t) acquired;
     TAUT__ATOMIC(uint64_t) barged;
     TAUT__ATOMIC(uint64_t) head_since_ns; /* when the oldest waiter came */
-    TAUT__ATOMIC(uint32_t) lookers;       /* waiters with a reason to test */
+    TAUT__ATOMIC(uint32_t) reasons;       /* waiters with a reason to test */
     uint32_t owner_died;                  /* the last owner ended with it: the holder's to read */
     uint32_t magic;
     uint32_t generation; /* of the process, against fork(2) */

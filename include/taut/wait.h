@@ -255,7 +255,7 @@ TAUT_API void taut_event_stats(const struct taut_event *event, struct taut_event
  *
  * Returns enum taut_wait_outcome, or TAUT_EINVAL: event is NULL or not made, or a size that is none
  * or an unmade window in the policy; TAUT_ESTATE: the event was made before fork(2), in the parent.
- * A refused call counts as no wait.
+ * A refused call counts as no wait, and leaves the report as it was.
  */
 TAUT_API int taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_ns,
                        const struct taut_wait_policy *policy, struct taut_wait_report *report);

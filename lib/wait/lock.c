@@ -39,13 +39,13 @@ struct wish {
     int32_t tid;
 };
 
-enum look { LOOK_HELD, LOOK_TAKEN, LOOK_GONE };
+enum tried { TRY_HELD, TRY_TAKEN, TRY_GONE };
 
 /* Why a waiter looks at the lock. */
 enum turn {
     TURN_NEW,   /* it came, became the oldest, or the lock was released before it slept */
     TURN_WOKEN, /* a sleep has ended, and the lock was released meanwhile */
-    TURN_IDLE   /* a sleep has ended by its time, a signal or taut_lock_look(): nothing is new */
+    TURN_IDLE   /* a sleep has ended by its time, a signal or taut_lock_retest(): nothing is new */
 };
 
 #define NOT_AT_ONCE (-1) /* neither an outcome nor a code: queue, or leave */
@@ -251,35 +251,35 @@ void taut_lock_release(struct taut_lock *lock)
 
 /* --- one waiter ------------------------------------------------------------------------------- */
 
-static enum look look(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
-                      struct taut_lock_report *report)
+static enum tried try_once(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
+                           struct taut_lock_report *report)
 {
     if (wish->gone) {
         report->turns++;
         if (wish->gone(wish->context))
-            return LOOK_GONE;
+            return TRY_GONE;
     }
-    return taut__lock_take_head(lock, word) ? LOOK_TAKEN : LOOK_HELD;
+    return taut__lock_take_head(lock, word) ? TRY_TAKEN : TRY_HELD;
 }
 
 /* The oldest waiter's looks, with the lock's budget of spinning between them: once a release,
  * so that who tests a reason beside a long holder does not spin after each of its short sleeps. */
-static enum look look_as_head(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
+static enum tried try_as_head(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
                               enum turn turn, struct taut_lock_report *report)
 {
-    enum look seen = look(lock, wish, word, report);
-    if (seen != LOOK_HELD)
+    enum tried seen = try_once(lock, wish, word, report);
+    if (seen != TRY_HELD)
         return seen;
     report->wakeups_lost += turn == TURN_WOKEN;
     if (lock->spin_ns == TAUT_WAIT_NONE_NS || turn == TURN_IDLE)
-        return LOOK_HELD;
+        return TRY_HELD;
     const struct taut_wait_policy policy = {
         .size = sizeof policy, .strict = 1, .spin_ns = lock->spin_ns};
     struct taut_spin spin;
     taut_spin_begin(&spin, wish->deadline_ns, &policy);
-    while (seen == LOOK_HELD && taut__spin_next(&spin))
-        seen = look(lock, wish, word, report);
-    taut__spin_finish(&spin, seen == LOOK_HELD ? TAUT_WAIT_PARKED : TAUT_WAIT_CAUGHT, 0);
+    while (seen == TRY_HELD && taut__spin_next(&spin))
+        seen = try_once(lock, wish, word, report);
+    taut__spin_finish(&spin, seen == TRY_HELD ? TAUT_WAIT_PARKED : TAUT_WAIT_CAUGHT, 0);
     return seen;
 }
 
@@ -308,8 +308,8 @@ static enum turn sleep_once(struct taut_lock *lock, struct taut__lock_node *node
     uint32_t slept =
         taut__futex_wait(&node->wake, 0, until_ns, TAUT__FUTEX_PRIVATE) != TAUT__FUTEX_CHANGED;
     report->parks += slept;
-    /* Acquire pairs with the releases of LOCK_WAKE and LOCK_LOOK in the queue. */
-    uint32_t told = atomic_fetch_and_explicit(&node->wake, ~LOCK_LOOK, memory_order_acquire);
+    /* Acquire pairs with the releases of LOCK_WAKE and LOCK_RETEST in the queue. */
+    uint32_t told = atomic_fetch_and_explicit(&node->wake, ~LOCK_RETEST, memory_order_acquire);
     if (!(told & LOCK_WAKE))
         return TURN_IDLE;
     return slept ? TURN_WOKEN : TURN_NEW;
@@ -322,22 +322,22 @@ static uint32_t wait_in_queue(struct taut_lock *lock, struct taut__lock_node *no
     enum turn turn = TURN_NEW;
     uint32_t word = 0;
     for (;;) {
-        enum look seen = LOOK_HELD;
+        enum tried seen = TRY_HELD;
         int is_head = taut__lock_is_head(lock, node);
         if (is_head) {
-            seen = look_as_head(lock, wish, &word, turn, report);
+            seen = try_as_head(lock, wish, &word, turn, report);
         } else if (wish->gone) {
             report->turns++;
             if (wish->gone(wish->context))
-                seen = LOOK_GONE;
+                seen = TRY_GONE;
         }
         uint64_t now_ns = taut_now_ns();
         report->waited_ns = now_ns - node->queued_ns;
-        if (seen == LOOK_TAKEN) {
+        if (seen == TRY_TAKEN) {
             taut__lock_served(lock, node, word, report);
             return own(lock, wish->tid, word, 0);
         }
-        if (seen == LOOK_GONE) {
+        if (seen == TRY_GONE) {
             taut__lock_leave(lock, node, 0, report);
             return TAUT_LOCK_GONE;
         }
@@ -370,8 +370,8 @@ static uint32_t expire(struct taut_lock *lock, const struct wish *wish,
                        struct taut_lock_report *report)
 {
     report->owner_gone = (int32_t)is_thread_gone(read_tid(&lock->owner_tid));
-    uint64_t now_ns = taut_now_ns();
-    report->late_ns = now_ns - wish->deadline_ns;
+    if (wish->deadline_ns != 0) /* 0 is no time to be late by */
+        report->late_ns = taut_now_ns() - wish->deadline_ns;
     taut__lock_add(&lock->expired, 1);
     return TAUT_LOCK_EXPIRED;
 }
@@ -397,7 +397,7 @@ static int attempt_at_once(struct taut_lock *lock, const struct wish *wish,
 static int attempt_queued(struct taut_lock *lock, const struct wish *wish,
                           struct taut_lock_report *report)
 {
-    struct taut__lock_node node = {.queued_ns = taut_now_ns(), .looks = wish->gone != NULL};
+    struct taut__lock_node node = {.queued_ns = taut_now_ns(), .has_reason = wish->gone != NULL};
     if (node.queued_ns >= wish->deadline_ns)
         return (int)expire(lock, wish, report);
     if (taut__lock_enqueue(lock, &node))
@@ -416,10 +416,7 @@ static int attempt_queued(struct taut_lock *lock, const struct wish *wish,
 static int attempt(struct taut_lock *lock, int (*gone)(void *context), void *context,
                    uint64_t deadline_ns, struct taut_lock_report *report, int queue)
 {
-    struct taut_lock_report local;
-    if (!report)
-        report = &local;
-    memset(report, 0, sizeof *report);
+    struct taut_lock_report filled = {0};
     int code = refuse(lock);
     if (code == 0 && lock->robust)
         code = taut__lock_robust_watch();
@@ -427,11 +424,13 @@ static int attempt(struct taut_lock *lock, int (*gone)(void *context), void *con
         return code;
     const struct wish wish = {
         .deadline_ns = deadline_ns, .gone = gone, .context = context, .tid = taut__tid()};
-    int outcome = attempt_at_once(lock, &wish, report);
+    int outcome = attempt_at_once(lock, &wish, &filled);
     if (outcome == NOT_AT_ONCE)
-        outcome = queue ? attempt_queued(lock, &wish, report) : TAUT_LOCK_TAKEN;
-    if (outcome >= 0)
-        report->outcome = (uint32_t)outcome;
+        outcome = queue ? attempt_queued(lock, &wish, &filled) : TAUT_LOCK_TAKEN;
+    if (outcome < 0 || !report)
+        return outcome;
+    filled.outcome = (uint32_t)outcome;
+    *report = filled;
     return outcome;
 }
 
@@ -451,7 +450,7 @@ int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), void *conte
     return gone ? attempt(lock, gone, context, deadline_ns, report, 1) : TAUT_EINVAL;
 }
 
-void taut_lock_look(struct taut_lock *lock)
+void taut_lock_retest(struct taut_lock *lock)
 {
     if (refuse(lock))
         return;
@@ -459,6 +458,6 @@ void taut_lock_look(struct taut_lock *lock)
      * looks for waiters; a waiter counts itself and then tests its reason. One of the two sees the
      * other. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&lock->lookers, memory_order_relaxed) != 0)
-        taut__lock_look_all(lock);
+    if (atomic_load_explicit(&lock->reasons, memory_order_relaxed) != 0)
+        taut__lock_retest_all(lock);
 }

@@ -28,8 +28,8 @@
 #define LOCK_NO_BOUND     UINT32_MAX
 
 /* Bits of a waiter's futex word. */
-#define LOCK_WAKE 1u /* it is the oldest waiter, and the lock was released */
-#define LOCK_LOOK 2u /* test the reason */
+#define LOCK_WAKE   1u /* it is the oldest waiter, and the lock was released */
+#define LOCK_RETEST 2u /* test the reason */
 
 /* The longest sleep of who has a reason to test. */
 #define LOCK_OR_SLICE_NS (200 * TAUT_NS_PER_US)
@@ -37,7 +37,7 @@
 /* A waiter, on its own stack while it is in the queue. */
 struct taut__lock_node {
     _Atomic uint32_t wake; /* what it sleeps on: 0 = nothing has happened */
-    uint32_t looks;        /* it has a reason to test */
+    uint32_t has_reason;   /* it has a reason to test */
     struct taut__lock_node *previous, *next;
     uint64_t queued_ns;
     uint64_t bypass_at;   /* bypasses since the lock was made, when it queued */
@@ -76,8 +76,8 @@ int taut__lock_take_new(struct taut_lock *lock, uint32_t *word);
 /* Sets HELD if it is not set: for the oldest waiter. *word is the one it was set in. */
 int taut__lock_take_head(struct taut_lock *lock, uint32_t *word);
 
-/* Appends a node whose queued_ns and looks are set. 1: not appended, the lock was free and without
- * waiters, and is now held. */
+/* Appends a node whose queued_ns and has_reason are set. 1: not appended, the lock was free and
+ * without waiters, and is now held. */
 int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node);
 
 /* The oldest waiter, which has taken the lock in `word`, leaves the queue; fills what the queue
@@ -94,7 +94,7 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int m
 _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock);
 
 /* Makes all waiters that have a reason test it. */
-void taut__lock_look_all(struct taut_lock *lock);
+void taut__lock_retest_all(struct taut_lock *lock);
 
 /* --- robust locks ---------------------------------------------------------------------------- */
 

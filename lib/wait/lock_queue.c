@@ -4,7 +4,7 @@
  *
  * Nodes lie on the waiters' stacks, and are linked, unlinked and promoted under the guard, a futex
  * mutex of a few instructions. It is no place to be starved in: nobody holds it for longer than a
- * walk over two nodes (taut_lock_look() over all), and each passage takes it once or twice.
+ * walk over two nodes (taut_lock_retest() over all), and each passage takes it once or twice.
  *
  * What must stay true, under the guard:
  * - WAITERS is set if and only if the queue is not empty.
@@ -173,9 +173,9 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
     }
     lock->tail = (uintptr_t)node;
     atomic_store_explicit(&lock->waiters, node->ahead + 1, memory_order_relaxed);
-    if (node->looks) {
-        atomic_fetch_add_explicit(&lock->lookers, 1, memory_order_relaxed);
-        /* seq_cst, with the fence in taut_lock_look(): there a reason is removed and then this
+    if (node->has_reason) {
+        atomic_fetch_add_explicit(&lock->reasons, 1, memory_order_relaxed);
+        /* seq_cst, with the fence in taut_lock_retest(): there a reason is removed and then this
          * count read, here it is counted and then the reason tested. One of the two sees the other.
          */
         atomic_thread_fence(memory_order_seq_cst);
@@ -276,8 +276,8 @@ static void account(struct taut_lock *lock, const struct taut__lock_node *node, 
     }
     taut__lock_add(&lock->parks, report->parks);
     taut__lock_add(&lock->wakeups_lost, report->wakeups_lost);
-    if (node->looks)
-        atomic_fetch_sub_explicit(&lock->lookers, 1, memory_order_relaxed);
+    if (node->has_reason)
+        atomic_fetch_sub_explicit(&lock->reasons, 1, memory_order_relaxed);
     uint32_t waiters = atomic_load_explicit(&lock->waiters, memory_order_relaxed);
     atomic_store_explicit(&lock->waiters, waiters - 1, memory_order_relaxed);
 }
@@ -353,15 +353,15 @@ _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
     return wake;
 }
 
-void taut__lock_look_all(struct taut_lock *lock)
+void taut__lock_retest_all(struct taut_lock *lock)
 {
     guard_enter(lock);
     for (struct taut__lock_node *node = head_of(lock); node; node = node->next) {
-        if (!node->looks)
+        if (!node->has_reason)
             continue;
         /* Release pairs with the acquire of who sleeps in taut_lock_or(). Woken under the guard:
          * the node is there until its owner has had it. */
-        atomic_fetch_or_explicit(&node->wake, LOCK_LOOK, memory_order_release);
+        atomic_fetch_or_explicit(&node->wake, LOCK_RETEST, memory_order_release);
         taut__futex_wake(&node->wake, 1, TAUT__FUTEX_PRIVATE);
     }
     guard_exit(lock);

@@ -98,7 +98,7 @@ static void do_call(struct actor *actor)
         taut_lock_release(actor->lock);
         break;
     case CALL_LOOK:
-        taut_lock_look(actor->lock);
+        taut_lock_retest(actor->lock);
         break;
     case CALL_END:
         break;
@@ -199,7 +199,7 @@ enum actor_state actor_release(uint32_t number, struct taut_lock *lock)
     return let_run(begin(number, CALL_RELEASE, lock));
 }
 
-enum actor_state actor_look(uint32_t number, struct taut_lock *lock)
+enum actor_state actor_retest(uint32_t number, struct taut_lock *lock)
 {
     return let_run(begin(number, CALL_LOOK, lock));
 }

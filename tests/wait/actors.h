@@ -65,7 +65,7 @@ enum actor_state actor_or(uint32_t number, struct taut_lock *lock, int (*gone)(v
                           void *context, uint64_t deadline_ns);
 enum actor_state actor_try(uint32_t number, struct taut_lock *lock);
 enum actor_state actor_release(uint32_t number, struct taut_lock *lock);
-enum actor_state actor_look(uint32_t number, struct taut_lock *lock);
+enum actor_state actor_retest(uint32_t number, struct taut_lock *lock);
 /* From a sleep with enum taut__futex_outcome, or from another stop. */
 enum actor_state actor_resume(uint32_t number, int outcome);
 

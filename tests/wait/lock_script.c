@@ -56,7 +56,7 @@ void at_rest(void)
     assert_int_equal(atomic_load(&the_lock.word), 0);
     assert_int_equal(stats().waiters, 0);
     assert_int_equal(stats().owner_tid, 0);
-    assert_int_equal(atomic_load(&the_lock.lookers), 0);
+    assert_int_equal(atomic_load(&the_lock.reasons), 0);
     assert_int_equal(atomic_load(&the_lock.guard), 0);
     assert_int_equal(taut_lock_destroy(&the_lock), 0);
 }

@@ -127,11 +127,12 @@ static void what_is_no_lock_is_refused(void **state)
     for (size_t i = 0; i < 3; i++) {
         memset(&report, 0xff, sizeof report);
         assert_int_equal(taut_lock_acquire(wrong[i], 0, &report), TAUT_EINVAL);
-        assert_int_equal(report.bypass_count, 0);
+        assert_int_equal(report.bypass_count, UINT32_MAX); /* left alone */
+        assert_int_equal(report.outcome, UINT32_MAX);
         assert_int_equal(taut_lock_try(wrong[i], NULL), TAUT_EINVAL);
         assert_int_equal(taut_lock_or(wrong[i], never_gone, NULL, 0, NULL), TAUT_EINVAL);
         assert_int_equal(taut_lock_destroy(wrong[i]), TAUT_EINVAL);
-        taut_lock_look(wrong[i]);
+        taut_lock_retest(wrong[i]);
         taut_lock_stats(wrong[i], &stats);
         assert_int_equal(stats.acquired, 0);
     }
@@ -146,8 +147,12 @@ static void a_holder_is_told_that_it_holds(void **state)
     assert_int_equal(stats_of(&lock).owner_tid, taut__tid());
     assert_int_equal(taut_lock_acquire(&lock, TAUT_NEVER_NS, NULL), TAUT_ESTATE);
     assert_int_equal(taut_lock_acquire(&lock, 0, NULL), TAUT_ESTATE);
-    assert_int_equal(taut_lock_try(&lock, NULL), TAUT_ESTATE);
-    assert_int_equal(taut_lock_or(&lock, never_gone, NULL, TAUT_NEVER_NS, NULL), TAUT_ESTATE);
+    struct taut_lock_report report;
+    memset(&report, 0xff, sizeof report);
+    assert_int_equal(taut_lock_try(&lock, &report), TAUT_ESTATE);
+    assert_int_equal(report.outcome, UINT32_MAX);
+    assert_int_equal(taut_lock_or(&lock, never_gone, NULL, TAUT_NEVER_NS, &report), TAUT_ESTATE);
+    assert_int_equal(report.found_tid, -1);
     assert_int_equal(taut_lock_destroy(&lock), TAUT_EBUSY);
     taut_lock_release(&lock);
     assert_int_equal(stats_of(&lock).acquired, 1);
@@ -389,7 +394,7 @@ static int as_child(struct taut_lock *lock)
         taut_lock_or(lock, never_gone, NULL, TAUT_NEVER_NS, NULL) != TAUT_ESTATE)
         return 1;
     taut_lock_release(lock); /* not its own: nothing happens */
-    taut_lock_look(lock);
+    taut_lock_retest(lock);
     if (taut_lock_init(&own, &options, NULL) != 0 ||
         taut_lock_acquire(&own, TAUT_NEVER_NS, NULL) != TAUT_LOCK_ACQUIRED)
         return 2;

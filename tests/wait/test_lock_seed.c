@@ -265,7 +265,7 @@ static int turns_after_the_return(int with_look)
     atomic_store(&stack.buffers, 1);
     uint32_t before = atomic_load(&stack.tests);
     if (with_look)
-        taut_lock_look(&stack.lock);
+        taut_lock_retest(&stack.lock);
     assert_int_equal(pthread_join(waiter, &left), 0);
     uint32_t after = atomic_load(&stack.tests);
     finish(&stack);

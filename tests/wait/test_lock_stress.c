@@ -69,7 +69,7 @@ static int attempt(struct worker *worker, struct taut_lock_report *report)
     case 3:
         return taut_lock_acquire(lock, soon_ns, report);
     case 4:
-        taut_lock_look(lock);
+        taut_lock_retest(lock);
         return taut_lock_acquire(lock, 0, report);
     default:
         return taut_lock_acquire(lock, TAUT_NEVER_NS, report);
@@ -164,7 +164,7 @@ static void same_at_rest(struct shared *shared, const struct sums *sums)
     assert_int_equal(stats.waiters, 0);
     assert_int_equal(atomic_load(&shared->lock.word), 0);
     assert_int_equal(atomic_load(&shared->lock.guard), 0);
-    assert_int_equal(atomic_load(&shared->lock.lookers), 0);
+    assert_int_equal(atomic_load(&shared->lock.reasons), 0);
     assert_int_equal(taut_lock_destroy(&shared->lock), 0);
 }
 
