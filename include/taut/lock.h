@@ -138,8 +138,8 @@ TAUT_API int taut_lock_try(struct taut_lock *lock, struct taut_lock_report *repo
 /*
  * Acquires the lock, or leaves without it when `gone(context)` returns non-zero: TAUT_LOCK_GONE.
  * The reason is tested first, then at every turn: after each sleep, while spinning at each look at
- * the lock, and at least every 200 us. taut_lock_retest() makes sleeping waiters test at once. gone()
- * runs on the caller's thread, without the lock; it must not touch this lock. Else as
+ * the lock, and at least every 200 us. taut_lock_retest() makes sleeping waiters test at once.
+ * gone() runs on the caller's thread, without the lock; it must not touch this lock. Else as
  * taut_lock_acquire(); TAUT_EINVAL: gone is NULL.
  */
 TAUT_API int taut_lock_or(struct taut_lock *lock, int (*gone)(void *context), void *context,
