@@ -44,8 +44,7 @@ static void produce_bulk(uint64_t items)
 {
     uint64_t values[BENCH_BULK];
     for (uint64_t i = 0; i < items; i += BENCH_BULK) {
-        for (unsigned k = 0; k < BENCH_BULK; k++)
-            values[k] = i + k + 1;
+        bench_fill(values, BENCH_BULK, i);
         for (size_t done = 0; done < BENCH_BULK;) {
             size_t pushed = queue->push(values + done, BENCH_BULK - done);
             if (pushed == 0)
@@ -62,8 +61,7 @@ static uint64_t consume_bulk(uint64_t items)
         size_t got = queue->pop(values, BENCH_BULK);
         if (got == 0)
             bench_pause();
-        for (size_t k = 0; k < got; k++)
-            sum += values[k];
+        sum += bench_sum(values, got);
         i += got;
     }
     return sum;

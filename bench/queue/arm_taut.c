@@ -53,8 +53,8 @@ static void produce_bulk(uint64_t items)
             bench_pause();
             continue;
         }
-        for (uint32_t k = 0; k < got; k++)
-            slots[k] = ++i;
+        bench_fill(slots, got, i);
+        i += got;
         taut_ring_commit_n(ring, got);
     }
     taut_ring_flush(ring);
@@ -70,8 +70,7 @@ static uint64_t consume_bulk(uint64_t items)
             bench_pause();
             continue;
         }
-        for (uint32_t k = 0; k < got; k++)
-            sum += slots[k];
+        sum += bench_sum(slots, got);
         i += got;
         taut_ring_release_n(ring, got);
     }

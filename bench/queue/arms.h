@@ -8,6 +8,7 @@
 #ifndef BENCH_QUEUE_ARMS_H
 #define BENCH_QUEUE_ARMS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -39,6 +40,32 @@ static inline void bench_pause(void)
 #elif defined(__aarch64__)
     __asm__ volatile("isb" ::: "memory");
 #endif
+}
+
+/* What every bulk form does with its items, a full bulk by a loop of known length: where an arm
+ * does not know the length before, it is not to pay for that here. */
+static inline void bench_fill(uint64_t *values, size_t count, uint64_t before)
+{
+    if (count == BENCH_BULK) {
+        for (unsigned k = 0; k < BENCH_BULK; k++)
+            values[k] = before + k + 1;
+        return;
+    }
+    for (size_t k = 0; k < count; k++)
+        values[k] = before + k + 1;
+}
+
+static inline uint64_t bench_sum(const uint64_t *values, size_t count)
+{
+    uint64_t sum = 0;
+    if (count == BENCH_BULK) {
+        for (unsigned k = 0; k < BENCH_BULK; k++)
+            sum += values[k];
+        return sum;
+    }
+    for (size_t k = 0; k < count; k++)
+        sum += values[k];
+    return sum;
 }
 
 #ifdef __cplusplus

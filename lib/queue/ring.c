@@ -228,13 +228,10 @@ void taut__ring_check(struct taut__ring_side *side, int fits)
 /* --- producer ------------------------------------------------------------------------------- */
 
 /* Most slots in use at a publication. The head that is known may be old, which makes the number too
- * large; so before a new maximum is believed, the head is read again. */
-static void note_high_water(struct taut_ring *ring)
+ * large; so before a new maximum is believed, the head is read again. Rare, and out of the way. */
+static __attribute__((noinline)) void note_high_water(struct taut_ring *ring, uint64_t high)
 {
     struct taut__ring_side *side = &ring->producer;
-    uint64_t high = atomic_load_explicit(&side->high_water, memory_order_relaxed);
-    if (__builtin_expect(side->index - side->other <= high, 1))
-        return;
     side->other =
         atomic_load_explicit(&ring->head, memory_order_acquire); /* taut__ring_give_back */
     if (side->index - side->other > high)
@@ -257,11 +254,11 @@ static void *slot(const struct taut__ring_side *side, uint64_t index)
 
 /* The line of a slot that will be written soon is in the consumer's cache, and stores wait for it
  * in order: so it is asked for early, if the consumer has no use for it any more. */
-static void ask_for_line(const struct taut__ring_side *side)
+static inline void ask_for_line(const struct taut__ring_side *side, uint64_t index, uint64_t used)
 {
-    uint64_t index = side->index + side->ahead;
-    if (index - side->other >= side->limit)
+    if (used + side->ahead >= side->limit)
         return;
+    index += side->ahead;
 #if defined(__x86_64__)
     /* Not __builtin_prefetch(): without -mprfchw that asks for a copy to read. Where the CPU does
      * not know the instruction it is none. */
@@ -286,17 +283,21 @@ void taut__ring_publish(struct taut_ring *ring)
 {
     struct taut__ring_side *side = &ring->producer;
     OWNED(side);
-    TAUT_CHECK(side->index - side->other <= side->mask + 1);
-    if (side->item_bytes == sizeof(uint64_t) && side->index - side->told == 1)
+    /* Read once: the compiler may not keep them over the stores to atomics. */
+    uint64_t index = side->index, used = index - side->other;
+    TAUT_CHECK(used <= side->mask + 1);
+    if (index - side->told == 1 && side->item_bytes == sizeof(uint64_t))
         tell_alone(ring);
-    /* pairs with the load in taut__ring_more_items(): the slots were written before */
-    atomic_store_explicit(&ring->tail, side->index, memory_order_release);
-    side->told = side->index;
-    count(&side->publications);
+    side->told = index;
     side->publish_at = next_publication(side);
     side->looked = 0;
-    ask_for_line(side);
-    note_high_water(ring);
+    /* pairs with the load in taut__ring_more_items(): the slots were written before */
+    atomic_store_explicit(&ring->tail, index, memory_order_release);
+    count(&side->publications);
+    ask_for_line(side, index, used);
+    uint64_t high = atomic_load_explicit(&side->high_water, memory_order_relaxed);
+    if (__builtin_expect(used > high, 0))
+        note_high_water(ring, high);
     /* Without a fence, so perhaps too early; taut_ring_flush() looks again. */
     if (__builtin_expect(atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed), 0))
         wake_consumer(ring);
@@ -375,13 +376,14 @@ void taut__ring_give_back(struct taut_ring *ring)
 {
     struct taut__ring_side *side = &ring->consumer;
     OWNED(side);
-    TAUT_CHECK(side->other - side->index <= side->mask + 1); /* never more than was there */
-    /* pairs with the loads of head in the producer's half: the slots were read before */
-    atomic_store_explicit(&ring->head, side->index, memory_order_release);
-    side->told = side->index;
-    count(&side->publications);
+    uint64_t index = side->index;
+    TAUT_CHECK(side->other - index <= side->mask + 1); /* never more than was there */
+    side->told = index;
     side->publish_at = next_publication(side);
     side->looked = 0;
+    /* pairs with the loads of head in the producer's half: the slots were read before */
+    atomic_store_explicit(&ring->head, index, memory_order_release);
+    count(&side->publications);
     if (__builtin_expect(atomic_load_explicit(&ring->producer_waits, memory_order_relaxed), 0))
         wake_producer(ring);
 }
@@ -409,10 +411,13 @@ uint64_t taut__ring_more_items(struct taut_ring *ring)
      * nothing comes for a while, both are asked for at once. */
     if (side->idle >= IDLE_LOOKS)
         __builtin_prefetch(slot(side, side->index));
-    side->other = atomic_load_explicit(&ring->tail, memory_order_acquire); /* taut__ring_publish */
-    if (side->other != side->index) {
+    uint64_t index = side->index;
+    uint64_t tail =
+        atomic_load_explicit(&ring->tail, memory_order_acquire); /* taut__ring_publish */
+    side->other = tail;
+    if (tail != index) {
         side->idle = 0;
-        return side->other - side->index;
+        return tail - index;
     }
     side->idle += side->idle < IDLE_LOOKS;
     taut_ring_flush_released(ring);
