@@ -76,10 +76,9 @@ struct taut__ring_side {
     /* What the other side was told last. Not read back from tail (head): the other side has the
      * line, and asking for it to read and then again to write is two transfers. */
     uint64_t told;
-    uint64_t publish_at; /* it is published when it gets here */
-    uint64_t other;      /* the other side's published index, as read last */
-    uint64_t limit;      /* producer: the capacity; 0 once it has closed */
-    uint64_t mask;       /* capacity - 1 */
+    uint64_t other; /* the other side's published index, as read last */
+    uint64_t limit; /* producer: the capacity; 0 once it has closed */
+    uint64_t mask;  /* capacity - 1 */
     uint8_t *slots;
     int32_t owner_tid; /* the thread that used it first; 0 = nobody yet */
     uint32_t item_bytes;
@@ -216,6 +215,13 @@ TAUT_API void taut__ring_check(struct taut__ring_side *side, int fits);
 #define TAUT__RING_CHECK(side, fits) taut__ring_check((side), (fits))
 #endif
 
+/* 1: a multiple of the batch lies between what the other side was told and the index, so that
+ * batches end where lines end. */
+static inline int taut__ring_batch_ends(const struct taut__ring_side *side)
+{
+    return (side->index ^ side->told) >= side->batch;
+}
+
 /* A place for one item, or NULL: the ring is full, or closed. Until it is committed nobody else
  * sees it; a second reserve without a commit gives the same place. Producer. */
 static inline void *taut_ring_reserve(struct taut_ring *ring)
@@ -256,7 +262,7 @@ static inline void taut_ring_commit_n(struct taut_ring *ring, uint32_t count)
     struct taut__ring_side *side = &ring->producer;
     TAUT__RING_CHECK(side, side->index + count - side->other <= side->mask + 1);
     side->index += count;
-    if ((int64_t)(side->index - side->publish_at) >= 0)
+    if (taut__ring_batch_ends(side))
         taut__ring_publish(ring);
 }
 
@@ -301,7 +307,7 @@ static inline void taut_ring_release_n(struct taut_ring *ring, uint32_t count)
     struct taut__ring_side *side = &ring->consumer;
     TAUT__RING_CHECK(side, side->other - side->index >= count);
     side->index += count;
-    if ((int64_t)(side->index - side->publish_at) >= 0)
+    if (taut__ring_batch_ends(side))
         taut__ring_give_back(ring);
 }
 

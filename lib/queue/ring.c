@@ -95,13 +95,6 @@ static int aligned(const void *memory)
     return ((uintptr_t)memory & (TAUT_LINE_BYTES - 1)) == 0;
 }
 
-/* The next multiple of the batch above index: batches end where lines end. Wraps as the index does.
- */
-static uint64_t next_publication(const struct taut__ring_side *side)
-{
-    return (side->index | (side->batch - 1)) + 1;
-}
-
 static void side_init(struct taut__ring_side *side, const struct taut_ring_options *options,
                       uint32_t batch, uint8_t *slots, uint64_t start)
 {
@@ -116,7 +109,6 @@ static void side_init(struct taut__ring_side *side, const struct taut_ring_optio
     side->batch = batch;
     side->looked = 1;
     side->ahead = AHEAD_BYTES / options->item_bytes + 1;
-    side->publish_at = next_publication(side);
 }
 
 int taut__ring_init_at(struct taut_ring *ring, const struct taut_ring_options *options,
@@ -227,17 +219,6 @@ void taut__ring_check(struct taut__ring_side *side, int fits)
 
 /* --- producer ------------------------------------------------------------------------------- */
 
-/* Most slots in use at a publication. The head that is known may be old, which makes the number too
- * large; so before a new maximum is believed, the head is read again. Rare, and out of the way. */
-static __attribute__((noinline)) void note_high_water(struct taut_ring *ring, uint64_t high)
-{
-    struct taut__ring_side *side = &ring->producer;
-    side->other =
-        atomic_load_explicit(&ring->head, memory_order_acquire); /* taut__ring_give_back */
-    if (side->index - side->other > high)
-        atomic_store_explicit(&side->high_water, side->index - side->other, memory_order_relaxed);
-}
-
 static void wake_consumer(struct taut_ring *ring)
 {
     /* Cleared before the event moves: a consumer that then waits again sets it anew, and that store
@@ -245,6 +226,25 @@ static void wake_consumer(struct taut_ring *ring)
     atomic_store_explicit(&ring->consumer_waits, 0, memory_order_relaxed);
     count(&ring->producer.wakes);
     taut_event_publish(ring->event);
+}
+
+void taut__ring_look(struct taut_ring *ring)
+{
+    if (__builtin_expect(atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed), 0))
+        wake_consumer(ring);
+}
+
+/* Most slots in use at a publication. The head that is known may be old, which makes the number too
+ * large; so before a new maximum is believed, the head is read again. Rare: it is the publication's
+ * other end, so that the common one keeps no register for it. */
+static __attribute__((noinline)) void note_high_water(struct taut_ring *ring, uint64_t high)
+{
+    struct taut__ring_side *side = &ring->producer;
+    side->other =
+        atomic_load_explicit(&ring->head, memory_order_acquire); /* taut__ring_give_back */
+    if (side->index - side->other > high)
+        atomic_store_explicit(&side->high_water, side->index - side->other, memory_order_relaxed);
+    taut__ring_look(ring);
 }
 
 static void *slot(const struct taut__ring_side *side, uint64_t index)
@@ -289,8 +289,8 @@ void taut__ring_publish(struct taut_ring *ring)
     if (index - side->told == 1 && side->item_bytes == sizeof(uint64_t))
         tell_alone(ring);
     side->told = index;
-    side->publish_at = next_publication(side);
-    side->looked = 0;
+    if (side->looked) /* a store less in a stream: stores wait in line behind that of the tail */
+        side->looked = 0;
     /* pairs with the load in taut__ring_more_items(): the slots were written before */
     atomic_store_explicit(&ring->tail, index, memory_order_release);
     count(&side->publications);
@@ -298,9 +298,8 @@ void taut__ring_publish(struct taut_ring *ring)
     uint64_t high = atomic_load_explicit(&side->high_water, memory_order_relaxed);
     if (__builtin_expect(used > high, 0))
         note_high_water(ring, high);
-    /* Without a fence, so perhaps too early; taut_ring_flush() looks again. */
-    if (__builtin_expect(atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed), 0))
-        wake_consumer(ring);
+    else
+        taut__ring_look(ring); /* without a fence, so perhaps too early; a flush looks again */
 }
 
 int taut__ring_flush_begin(struct taut_ring *ring)
@@ -312,12 +311,6 @@ int taut__ring_flush_begin(struct taut_ring *ring)
     int look = ring->event && !side->looked;
     side->looked = 1;
     return look;
-}
-
-void taut__ring_look(struct taut_ring *ring)
-{
-    if (atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed))
-        wake_consumer(ring);
 }
 
 void taut_ring_flush(struct taut_ring *ring)
@@ -379,8 +372,8 @@ void taut__ring_give_back(struct taut_ring *ring)
     uint64_t index = side->index;
     TAUT_CHECK(side->other - index <= side->mask + 1); /* never more than was there */
     side->told = index;
-    side->publish_at = next_publication(side);
-    side->looked = 0;
+    if (side->looked)
+        side->looked = 0;
     /* pairs with the loads of head in the producer's half: the slots were read before */
     atomic_store_explicit(&ring->head, index, memory_order_release);
     count(&side->publications);

@@ -164,8 +164,11 @@ static void an_item_before_the_sleep_ends_it(void **state)
 static void a_batch_before_the_sleep_ends_it_without_a_flush(void **state)
 {
     (void)state;
-    expect_items(push_a_batch, &before_sleep);
+    expect_items(push_a_batch, &before_sleep); /* a new high water: the rare end */
     assert_int_equal(published, 1);
+    pop_all();
+    expect_items(push_a_batch, &before_sleep); /* none */
+    assert_int_equal(published, 2);
 }
 
 static void the_end_at_any_step_is_found(void **state)
