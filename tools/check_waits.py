@@ -9,6 +9,7 @@ Refused outside lib/wait and tests/:
 - the CPU's pause instruction, as an intrinsic or in assembly;
 - condition variables, in lib/wait as well: their wake-ups can be lost, and their deadlines are another
   clock's;
+- a full fence outside lib/base/fence.c: one half of a wait whose other half is elsewhere;
 - a loop that does nothing but pause, or look at an atomic, until that changes. A loop that asks
   taut_spin_next() or the clock has an end and passes; so does one around a compare and swap that
   repeats because of others' progress.
@@ -35,6 +36,8 @@ CALLS = (
      ("lib/wait/", "tests/"), "a pause instruction outside lib/wait"),
     (re.compile(r"\b(?:pthread_cond_(?:timed|clock)?wait|cnd_(?:timed)?wait)\s*\("), ("tests/",),
      "a condition variable: an event of taut/wait.h"),
+    (re.compile(r"\batomic_thread_fence\s*\(\s*memory_order_seq_cst\b|\b__sync_synchronize\s*\("),
+     ("lib/base/fence.c", "tests/"), "a bare full fence: taut__full_fence(), which a test can replace"),
 )
 PAUSE_ASM = re.compile(r'\b(?:__asm__|asm|__asm)\b[^;"]*"\s*(?:pause|yield|isb|wfe|rep;?\s*nop)\s*"')
 SPIN_ROOMS = ("lib/wait/", "tests/")

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/fence.h"
 #include "queue/queue_wait.h"
 #include "queue/ring.h"
 
@@ -232,7 +233,7 @@ void taut_fanout_flush(struct taut_fanout *fanout)
         (void)taut__ring_flush_begin(&fanout->child[fanout->dirty[i]].work);
     /* Dekker with taut_fanout_wait_work(), once for all: tails, fence, flags here; flag, fence,
      * tail there */
-    atomic_thread_fence(memory_order_seq_cst);
+    taut__full_fence();
     for (uint32_t i = 0; i < fanout->dirty_count; i++) {
         struct taut__child *child = &fanout->child[fanout->dirty[i]];
         child->dirty = 0;

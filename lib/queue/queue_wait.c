@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/fence.h"
 #include "base/process.h"
 #include "queue/ring.h"
 #include "wait/event.h"
@@ -45,7 +46,7 @@ static int sleep_for(const struct taut__queue_waiter *waiter, uint64_t deadline_
         waiter->announce(waiter->context, 1);
         /* Dekker with taut_ring_flush(), taut_ring_flush_released() and taut_ring_close(): flag,
          * fence, index here; index, fence, flag there */
-        atomic_thread_fence(memory_order_seq_cst);
+        taut__full_fence();
         if (waiter->ready(waiter->context))
             return sum->parks > 0 ? TAUT_WAIT_PARKED : TAUT_WAIT_CAUGHT;
         int outcome = taut_wait(waiter->event, seen, deadline_ns, &park, &one);

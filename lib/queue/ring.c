@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/fence.h"
 #include "base/options.h"
 #include "base/process.h"
 
@@ -318,7 +319,7 @@ void taut_ring_flush(struct taut_ring *ring)
     if (!taut__ring_flush_begin(ring))
         return;
     /* Dekker with taut_ring_wait_items(): tail, fence, flag here; flag, fence, tail there */
-    atomic_thread_fence(memory_order_seq_cst);
+    taut__full_fence();
     taut__ring_look(ring);
 }
 
@@ -351,7 +352,7 @@ void taut_ring_close(struct taut_ring *ring)
     /* pairs with taut_ring_closed(): who sees it sees the last tail */
     atomic_store_explicit(&ring->closed, 1, memory_order_release);
     /* Dekker with taut_ring_wait_items(): closed, fence, flag here; flag, fence, closed there */
-    atomic_thread_fence(memory_order_seq_cst);
+    taut__full_fence();
     side->looked = 1;
     taut__ring_look(ring);
 }
@@ -391,7 +392,7 @@ void taut_ring_flush_released(struct taut_ring *ring)
         return;
     side->looked = 1;
     /* Dekker with taut_ring_wait_space(): head, fence, flag here; flag, fence, head there */
-    atomic_thread_fence(memory_order_seq_cst);
+    taut__full_fence();
     if (atomic_load_explicit(&ring->producer_waits, memory_order_relaxed))
         wake_producer(ring);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/fence.h"
 #include "base/futex.h"
 #include "base/options.h"
 #include "base/process.h"
@@ -457,7 +458,7 @@ void taut_lock_retest(struct taut_lock *lock)
     /* seq_cst, with the fence in taut__lock_enqueue(): the caller has removed a reason and now
      * looks for waiters; a waiter counts itself and then tests its reason. One of the two sees the
      * other. */
-    atomic_thread_fence(memory_order_seq_cst);
+    taut__full_fence();
     if (atomic_load_explicit(&lock->reasons, memory_order_relaxed) != 0)
         taut__lock_retest_all(lock);
 }

@@ -17,6 +17,7 @@
  *   while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
  */
 #include "base/check.h"
+#include "base/fence.h"
 #include "base/futex.h"
 #include "wait/lock_internal.h"
 #include "wait/spin.h"
@@ -178,7 +179,7 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
         /* seq_cst, with the fence in taut_lock_retest(): there a reason is removed and then this
          * count read, here it is counted and then the reason tested. One of the two sees the other.
          */
-        atomic_thread_fence(memory_order_seq_cst);
+        taut__full_fence();
     }
     guard_exit(lock);
     return 0;

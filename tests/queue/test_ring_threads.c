@@ -419,9 +419,5 @@ int main(void)
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(an_item_beside_the_sleep_wakes),
     };
-    /* A mutant's run, repeated for what needs luck, takes one case only. */
-    const char *only = getenv("TAUT_CASE");
-    if (only)
-        cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -286,6 +286,11 @@ class Waits(TreeTest):
         self.accept("clock_nanosleep(x);\n", "lib/base/a.c")
         self.refuse("clock_nanosleep(x);\n", "a sleep outside lib/base", "lib/wait/a.c")
         self.refuse("pthread_cond_wait(x);\n", "a condition variable", "lib/wait/a.c")
+        fence = "atomic_thread_fence(memory_order_seq_cst);\n"
+        self.refuse(fence, "a bare full fence", "lib/wait/a.c")
+        self.refuse("__sync_synchronize();\n", "a bare full fence", "lab/a.c")
+        self.accept(fence, "lib/base/fence.c")
+        self.accept("atomic_thread_fence(memory_order_release);\n", "lib/wait/a.c")
 
     def test_assembly(self):
         for word in ("pause", "yield", "isb", "rep; nop", "wfe"):

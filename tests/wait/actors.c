@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/fence.h"
 #include "base/process.h"
 
 uint64_t actors_now_ns, actors_tick_ns;
@@ -19,6 +20,8 @@ int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_taut__futex_wait(const _Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns,
                             uint32_t scope);
+void __real_taut__full_fence(void);
+void __wrap_taut__full_fence(void);
 uint32_t __wrap_taut__futex_wake(const _Atomic uint32_t *word, uint32_t count, uint32_t scope);
 
 static void wait_for(sem_t *semaphore)
@@ -78,6 +81,15 @@ uint32_t __wrap_taut__futex_wake(const _Atomic uint32_t *word, uint32_t count, u
         }
     }
     return 0;
+}
+
+void __wrap_taut__full_fence(void)
+{
+    if (self->stop_at_fence) {
+        self->stop_at_fence = 0;
+        stop(ACTOR_AT_FENCE);
+    }
+    __real_taut__full_fence();
 }
 
 static void do_call(struct actor *actor)

@@ -8,7 +8,7 @@
  * resumed by the script with the outcome that the kernel shall give, whether woken or not: a
  * time-out that races a wake-up is both at once.
  *
- * Link with -Wl,--wrap= of taut__futex_wait, taut__futex_wake and clock_gettime.
+ * Link with -Wl,--wrap= of taut__futex_wait, taut__futex_wake, taut__full_fence and clock_gettime.
  */
 #ifndef TAUT_TESTS_WAIT_ACTORS_H
 #define TAUT_TESTS_WAIT_ACTORS_H
@@ -22,7 +22,7 @@
 
 #define ACTORS 8
 
-enum actor_state { ACTOR_IDLE, ACTOR_ASLEEP, ACTOR_AT_CLOCK, ACTOR_AT_FUTEX };
+enum actor_state { ACTOR_IDLE, ACTOR_ASLEEP, ACTOR_AT_CLOCK, ACTOR_AT_FUTEX, ACTOR_AT_FENCE };
 
 enum actor_call { CALL_ACQUIRE, CALL_OR, CALL_TRY, CALL_RELEASE, CALL_LOOK, CALL_END };
 
@@ -38,6 +38,7 @@ struct actor {
     uint32_t clock_looks;   /* of this call */
     uint32_t stop_at_clock; /* stop at the n-th look at the clock from here; 0 = never */
     uint32_t stop_at_futex; /* 1: stop once before the kernel compares the word it will sleep on */
+    uint32_t stop_at_fence; /* 1: stop once at a full fence */
     int32_t tid;
     /* internal */
     enum actor_call call;

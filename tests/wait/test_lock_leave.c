@@ -305,6 +305,34 @@ static void a_retest_before_the_sleep_is_not_missed(void **state)
     at_rest();
 }
 
+/* A waiter counts itself, then tests its reason; who removes a reason does so, then looks for
+ * waiters. Each at the other's fence: one of the two sees the other. */
+static void a_reason_that_goes_at_the_fence_is_not_missed(void **state)
+{
+    (void)state;
+    int gone = 0;
+    make(TAUT_LOCK_BOUNDED);
+    actor_of(A)->stop_at_fence = 1;
+    assert_int_equal(actor_or(A, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_AT_FENCE);
+    assert_int_equal(atomic_load(&the_lock.reasons), 1);
+    gone = 1;
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_GONE);
+    assert_int_equal(actor_of(A)->sleeps, 0);
+    gone = 0;
+    actor_of(OTHER)->stop_at_fence = 1;
+    assert_int_equal(actor_retest(OTHER, &the_lock), ACTOR_AT_FENCE);
+    assert_int_equal(actor_or(B, &the_lock, is_set, &gone, TAUT_NEVER_NS), ACTOR_ASLEEP);
+    assert_int_equal(actor_of(B)->woken, 0);
+    gone = 1;
+    assert_int_equal(actor_resume(OTHER, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor_of(B)->woken, 1);
+    assert_int_equal(actor_resume(B, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor_of(B)->result, TAUT_LOCK_GONE);
+    releases(OWNER);
+    at_rest();
+}
+
 /* The lock is free and kept for it, and it does not want it any more: the next is woken at once. */
 static void a_kept_lock_is_passed_on_when_the_reason_has_gone(void **state)
 {
@@ -342,6 +370,7 @@ int main(void)
         ONE(a_sleep_that_ends_without_a_release_is_not_followed_by_spinning),
         ONE(a_retest_wakes_who_has_a_reason_and_nobody_else),
         ONE(a_retest_before_the_sleep_is_not_missed),
+        ONE(a_reason_that_goes_at_the_fence_is_not_missed),
         ONE(a_kept_lock_is_passed_on_when_the_reason_has_gone),
     };
     return cmocka_run_group_tests_name("wait/lock_leave", tests, NULL, NULL);
