@@ -10,13 +10,8 @@
  * number of steps, not a look at the clock: a thread that is off its CPU in it has still to do the
  * rest.
  *
- * A wait above 1 ms is explained when the times below cover all of it but 1 ms:
- * - the waiter was runnable and not on a CPU (run_delay of /proc/thread-self/schedstat; what is
- *   counted since the reading before, which is at most 0.5 ms of its own time older than the wait);
- * - another held the lock, or was on its way out of the release, and took longer for that than its
- *   work does by 100 us: it had lost its CPU;
- * - another that waited meanwhile was runnable and not on a CPU: the lock may have been kept for
- * it. Prints one JSON object.
+ * What explains a wait above 1 ms, and why nothing explains it twice: waits.h. Prints one JSON
+ * object.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -38,6 +33,7 @@ struct shared {
     _Atomic int go, stop;
     _Atomic uint64_t ready;
     uint64_t acquisitions; /* by whoever holds the lock */
+    uint64_t free_ns;      /* when the last holder was done with it */
 };
 
 struct worker {
@@ -84,20 +80,20 @@ static void one_turn(struct worker *worker, struct hold *hold)
     struct shared *shared = worker->shared;
     uint64_t begin_ns = taut_now_ns();
     uint64_t before = __atomic_load_n(&shared->acquisitions, __ATOMIC_RELAXED);
+    waits_begin(&worker->waits, begin_ns);
     uint32_t bypass = shared->kind->acquire(&shared->lock, hold);
     uint64_t passed = shared->acquisitions - before;
     __atomic_store_n(&shared->acquisitions, shared->acquisitions + 1, __ATOMIC_RELAXED);
     uint64_t got_ns = taut_now_ns();
+    waits_got(&worker->waits, begin_ns, got_ns, shared->free_ns);
     if (passed > worker->passed_most)
         worker->passed_most = passed;
     if (bypass > worker->bypass_most)
         worker->bypass_most = bypass;
     work(worker->held_steps, begin_ns);
+    uint64_t done_ns = shared->free_ns = taut_now_ns();
     shared->kind->release(&shared->lock, hold);
-    uint64_t out_ns = taut_now_ns();
-    waits_add(&worker->waits, begin_ns, got_ns);
-    if (out_ns - got_ns > worker->held_ns + HOLD_LATE_NS)
-        waits_hold_late(&worker->waits, got_ns + worker->held_ns, out_ns);
+    waits_out(&worker->waits, got_ns, worker->held_ns, done_ns, taut_now_ns());
     work(worker->outside_steps, begin_ns);
     worker->ops++;
 }
@@ -107,7 +103,7 @@ static void *run(void *context)
     struct worker *worker = context;
     struct shared *shared = worker->shared;
     struct hold hold;
-    if (waits_open(&worker->waits) != 0)
+    if (waits_open(&worker->waits, "/proc/thread-self/schedstat") != 0)
         fail("/proc/thread-self/schedstat can't be read");
     atomic_fetch_add(&shared->ready, 1);
     while (!atomic_load(&shared->go))
@@ -146,14 +142,11 @@ static void print(const char *name, struct worker *workers, uint32_t threads, ui
         bypass = workers[i].bypass_most > bypass ? workers[i].bypass_most : bypass;
         waits_merge(&all, &workers[i].waits);
     }
-    for (uint32_t i = 0; i < threads; i++) {
-        const struct waits *others[THREADS_MAX];
-        uint32_t count = 0;
-        for (uint32_t j = 0; j < threads; j++)
-            if (j != i)
-                others[count++] = &workers[j].waits;
-        waits_explain(&workers[i].waits, others, count, &explained);
-    }
+    const struct waits *everybody[THREADS_MAX];
+    for (uint32_t i = 0; i < threads; i++)
+        everybody[i] = &workers[i].waits;
+    for (uint32_t i = 0; i < threads; i++)
+        waits_explain(&workers[i].waits, everybody, threads, &explained);
     printf("{\"kind\": \"%s\", \"threads\": %u, \"ops\": %" PRIu64 ", \"took_ns\": %" PRIu64
            ", \"ops_per_s\": %.0f",
            name, threads, ops, took_ns, (double)ops * 1e9 / (double)took_ns);
@@ -162,9 +155,10 @@ static void print(const char *name, struct worker *workers, uint32_t threads, ui
     printf(", \"p50_ns\": %" PRIu64 ", \"p999_ns\": %" PRIu64 ", \"max_ns\": %" PRIu64,
            waits_quantile(&all, 0.5), waits_quantile(&all, 0.999), all.max_ns);
     printf(", \"over_1ms\": %" PRIu64 ", \"over_2ms\": %" PRIu64 ", \"unexplained_2ms\": %" PRIu64
-           ", \"unexplained_most_ns\": %" PRIu64 ", \"dropped\": %" PRIu64,
+           ", \"unexplained_most_ns\": %" PRIu64 ", \"dropped\": %" PRIu64
+           ", \"unreadable\": %" PRIu64,
            explained.over_1ms, explained.over_2ms, explained.unexplained_2ms,
-           explained.unexplained_most_ns, all.dropped);
+           explained.unexplained_most_ns, all.dropped, all.unreadable);
     printf(", \"passed_most\": %" PRIu64 ", \"bypass_most\": %u, \"ops_each\": [", passed, bypass);
     for (uint32_t i = 0; i < threads; i++)
         printf("%s%" PRIu64, i ? ", " : "", workers[i].ops);

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench/lock/waits.h - one thread's waits: a histogram of all, each long one with what the
- * scheduler did meanwhile, and the holds that took too long.
+ * bench/lock/waits.h - one thread's waits: a histogram of all, each long one, and what the kernel's
+ * scheduling did that can explain it.
+ *
+ * While somebody waits, the lock is either held or between two holders. So a wait is made of parts
+ * that do not overlap, and scheduling explains these of them:
+ * - a hold that took longer than its work by 100 us: its thread had lost its CPU. From when the
+ *   work alone would have been done;
+ * - a time between two holders above 100 us: as long as the one before needed to come out of its
+ *   release (it had lost its CPU on the way), and as much of the rest as the next one was runnable
+ *   and not on a CPU in its own wait.
+ * Besides, the waiter itself was runnable and not on a CPU for a time that may lie within those:
+ * the greater of the two is what is explained, never their sum. Who came later explains nothing.
+ *
+ * Runnable time is run_delay of /proc/thread-self/schedstat, an amount and not an interval. It is
+ * counted from the last reading, which is renewed before a wait where it is 0.5 ms old or anything
+ * took too long since. A reading that fails explains nothing, and is counted.
  */
 #ifndef TAUT_BENCH_LOCK_WAITS_H
 #define TAUT_BENCH_LOCK_WAITS_H
@@ -11,46 +25,65 @@
 #include <taut/clock.h>
 
 #define WAIT_LONG_NS     TAUT_NS_PER_MS
-#define HOLD_LATE_NS     (100 * TAUT_NS_PER_US)
+#define LATE_NS          (100 * TAUT_NS_PER_US)
 #define BASELINE_AGE_NS  (500 * TAUT_NS_PER_US)
 #define WAITS_EVENTS_MAX 65536
 #define WAITS_BUCKETS    1024 /* 16 to a doubling: 6 % wide */
 
 struct span {
     uint64_t begin_ns, end_ns;
-    uint64_t delay_ns; /* of it, runnable and not on a CPU */
+    uint64_t delay_ns; /* of it, its thread was runnable and not on a CPU */
+};
+
+/* In the order of time; none overlaps another of its list. */
+struct spans {
+    struct span span[WAITS_EVENTS_MAX];
+    uint32_t count;
 };
 
 struct waits {
-    uint64_t count, max_ns, dropped;
+    uint64_t count, max_ns;
+    uint64_t dropped;    /* events that did not fit: the explanation is incomplete */
+    uint64_t unreadable; /* readings of run_delay that failed */
     uint64_t bucket[WAITS_BUCKETS];
-    struct span longs[WAITS_EVENTS_MAX];      /* waits above WAIT_LONG_NS */
-    struct span late_holds[WAITS_EVENTS_MAX]; /* what holds took too long */
-    uint32_t long_count, late_count;
+    struct spans longs;         /* waits of WAIT_LONG_NS and more */
+    struct spans gaps;          /* before this thread's holds; delay_ns: its own in its wait */
+    struct spans late_holds;    /* from when the work alone would have been done */
+    struct spans late_releases; /* from the end of the work to the return of the release */
     int schedstat;
-    uint64_t delay_ns, delay_at_ns; /* the last reading of run_delay */
+    int stale; /* the last reading is not fit for another wait */
+    uint64_t delay_ns, delay_at_ns;
 };
 
 struct explained {
     uint64_t over_1ms, over_2ms;
-    uint64_t unexplained_2ms;     /* of over_2ms */
+    uint64_t unexplained_2ms;     /* of over_2ms: more than 1 ms is left */
     uint64_t unexplained_most_ns; /* what is left of one wait at most */
 };
 
-/* For the calling thread. 0, or -1: the kernel tells no run_delay. */
-int waits_open(struct waits *waits);
+/* For the calling thread; `schedstat` is the path of its run_delay. 0, or -1: it can't be read. */
+int waits_open(struct waits *waits, const char *schedstat);
 
-void waits_add(struct waits *waits, uint64_t begin_ns, uint64_t end_ns);
-void waits_hold_late(struct waits *waits, uint64_t begin_ns, uint64_t end_ns);
+/* Before each wait. */
+void waits_begin(struct waits *waits, uint64_t now_ns);
 
-/* Histogram, maximum and what was dropped: not the single ones. */
+/* A wait that got the lock, which its last holder had been done with at free_ns; 0 = there was
+ * none. Called while the lock is held. */
+void waits_got(struct waits *waits, uint64_t begin_ns, uint64_t got_ns, uint64_t free_ns);
+
+/* The hold that followed: its work wanted work_ns and was done at done_ns, the release had returned
+ * at out_ns. */
+void waits_out(struct waits *waits, uint64_t got_ns, uint64_t work_ns, uint64_t done_ns,
+               uint64_t out_ns);
+
+/* Histogram, maximum, and what was dropped and unreadable: not the single ones. */
 void waits_merge(struct waits *all, const struct waits *one);
 
 /* Upper edge of the bucket in which rank ceil(p * count) lies. */
 uint64_t waits_quantile(const struct waits *waits, double p);
 
-/* Adds the long waits of one thread, explained by its own delays and those of the others. */
-void waits_explain(const struct waits *one, const struct waits *const *others, uint32_t count,
+/* Adds the long waits of `one`, explained by what all threads did, itself among them. */
+void waits_explain(const struct waits *one, const struct waits *const *all, uint32_t count,
                    struct explained *sums);
 
 #endif

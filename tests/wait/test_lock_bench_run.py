@@ -14,7 +14,7 @@ import unittest
 
 RUN = None
 FAST = {"ops": 1000, "ops_per_s": 1000, "p50_ns": 100, "p999_ns": 2000, "max_ns": 3000, "over_1ms": 0,
-        "over_2ms": 0, "unexplained_2ms": 0, "unexplained_most_ns": 0, "dropped": 0,
+        "over_2ms": 0, "unexplained_2ms": 0, "unexplained_most_ns": 0, "dropped": 0, "unreadable": 0,
         "bypass_most": 8, "passed_most": 9, "cpu_ns_per_op": 1500, "jain": 1.0}
 KINDS = ("bounded", "barging", "fifo", "mutex", "adaptive", "pi", "ticket", "mcs")
 CALLS = 9  # of one kind at most: three rounds of three settings
@@ -87,7 +87,7 @@ class LockBench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_arm_that_fails(self):
-        for answer in ({"ops": 0}, {"dropped": 1}):
+        for answer in ({"ops": 0}, {"dropped": 1}, {"unreadable": 1}):
             done = self.run_it({"fifo": [answer]}, "--rounds", "1")
             self.assertEqual(done.returncode, 2, done.stdout)
         os.unlink(os.path.join(self.folder.name, "bench", "lock", "bench_lock"))
