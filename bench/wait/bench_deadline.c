@@ -14,8 +14,9 @@
  *
  * In a round each discipline waits eight windows, the last one one. Prints one JSON object a
  * discipline: how long the window lasted (median, greatest) and how late the latest was; and at
- * last the premise: which share of that CPU neither waiters nor neighbours had. Neighbours end with
- * this program, and by themselves after two minutes.
+ * last the premises: which share of that CPU neither waiters nor neighbours had, and which share
+ * the neighbour had that got least (0: it ended before it was told to). Neighbours end with this
+ * program, and by themselves after two minutes.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -51,15 +52,23 @@ static uint64_t used_ns(const struct rusage *usage)
            (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * TAUT_NS_PER_US;
 }
 
-/* Returns the CPU time that they have used. */
-static uint64_t kill_neighbours(void)
+/* Returns the CPU time that they have used; *least_ns: of the one that used least, 0 if one was not
+ * there any more. */
+static uint64_t kill_neighbours(uint64_t *least_ns)
 {
     uint64_t used = 0;
+    *least_ns = neighbour_count > 0 ? UINT64_MAX : 0;
     for (uint32_t i = 0; i < neighbour_count; i++) {
         struct rusage usage = {0};
+        int status = 0;
         kill(neighbours[i], SIGKILL);
-        if (wait4(neighbours[i], NULL, 0, &usage) == neighbours[i])
-            used += used_ns(&usage);
+        int ended = wait4(neighbours[i], &status, 0, &usage) == neighbours[i];
+        uint64_t one_ns = ended ? used_ns(&usage) : 0;
+        used += one_ns;
+        if (!ended || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+            *least_ns = 0;
+        else if (one_ns < *least_ns)
+            *least_ns = one_ns;
     }
     neighbour_count = 0;
     return used;
@@ -67,7 +76,8 @@ static uint64_t kill_neighbours(void)
 
 static void end_neighbours(void)
 {
-    (void)kill_neighbours();
+    uint64_t least_ns;
+    (void)kill_neighbours(&least_ns);
 }
 
 static int start_neighbours(uint32_t count, uint32_t cpu)
@@ -223,9 +233,10 @@ int main(int argc, char **argv)
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     int code = run(window_us * TAUT_NS_PER_US, rounds, cpu);
     uint64_t lasted_ns = taut_now_ns() - began_ns;
-    uint64_t used = kill_neighbours();
+    uint64_t least_ns, used = kill_neighbours(&least_ns);
     if (code == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
-        printf("{\"foreign_share\": %.4f}\n",
-               1 - (double)(used + used_ns(&usage)) / (double)lasted_ns);
+        printf("{\"foreign_share\": %.4f, \"neighbour_least\": %.4f}\n",
+               1 - (double)(used + used_ns(&usage)) / (double)lasted_ns,
+               (double)least_ns / (double)lasted_ns);
     return code;
 }
