@@ -18,24 +18,14 @@
 #define MS TAUT_NS_PER_MS
 #define US TAUT_NS_PER_US
 
-static struct taut_event event;
 static struct taut_wait_report report;
 static struct taut_wait_policy at_once; /* neither spins nor yields */
 
 static int begin(void **state)
 {
-    (void)state;
-    virtual_begin();
     at_once = (struct taut_wait_policy){
         .size = sizeof at_once, .spin_ns = TAUT_WAIT_NONE_NS, .yield_ns = TAUT_WAIT_NONE_NS};
-    return taut_event_init(&event);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    virtual_end();
-    return taut_event_destroy(&event);
+    return virtual_setup(state);
 }
 
 static struct taut_event_stats stats_now(void)
@@ -317,26 +307,23 @@ static void waits_are_the_sum_of_their_outcomes(void **state)
     assert_int_equal(stats.sleeps, 2);
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, virtual_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sleeper_is_counted_while_it_sleeps_and_not_after, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(how_late_is_told, begin, end),
-        cmocka_unit_test_setup_teardown(a_publication_without_a_sleeper_makes_no_system_call, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_publication_takes_the_sleepers_off_and_then_wakes_once,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(an_epoch_that_moves_as_the_sleep_expires_is_not_expired,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(an_epoch_that_moves_as_the_clock_expires_is_caught, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(who_did_not_sleep_has_not_parked, begin, end),
-        cmocka_unit_test_setup_teardown(sleeps_that_end_for_nothing_are_told_and_go_on, begin, end),
-        cmocka_unit_test_setup_teardown(quiesced_waiters_go_to_sleep_at_once, begin, end),
-        cmocka_unit_test_setup_teardown(quiesce_reaches_who_spins_and_who_yields, begin, end),
-        cmocka_unit_test_setup_teardown(an_epoch_that_wraps_is_an_epoch_that_moved, begin, end),
-        cmocka_unit_test_setup_teardown(waits_are_the_sum_of_their_outcomes, begin, end),
+        CASE(a_sleeper_is_counted_while_it_sleeps_and_not_after),
+        CASE(how_late_is_told),
+        CASE(a_publication_without_a_sleeper_makes_no_system_call),
+        CASE(a_publication_takes_the_sleepers_off_and_then_wakes_once),
+        CASE(an_epoch_that_moves_as_the_sleep_expires_is_not_expired),
+        CASE(an_epoch_that_moves_as_the_clock_expires_is_caught),
+        CASE(who_did_not_sleep_has_not_parked),
+        CASE(sleeps_that_end_for_nothing_are_told_and_go_on),
+        CASE(quiesced_waiters_go_to_sleep_at_once),
+        CASE(quiesce_reaches_who_spins_and_who_yields),
+        CASE(an_epoch_that_wraps_is_an_epoch_that_moved),
+        CASE(waits_are_the_sum_of_their_outcomes),
     };
     return cmocka_run_group_tests_name("wait/park", tests, NULL, NULL);
 }

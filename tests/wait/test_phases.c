@@ -18,27 +18,6 @@
 #define MS         TAUT_NS_PER_MS
 #define US         TAUT_NS_PER_US
 
-static struct taut_window window;
-static struct taut_event event;
-
-static int begin(void **state)
-{
-    (void)state;
-    static const struct taut_window_options quiet_machine = {
-        .size = sizeof quiet_machine, .cpus = 4, .quota = 2};
-    virtual_begin();
-    return taut_event_init(&event) == 0 && taut_window_init(&window, &quiet_machine, NULL) == 0
-               ? 0
-               : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    virtual_end();
-    return taut_event_destroy(&event);
-}
-
 /* Spins with a pause that costs pause_ns, until the engine says that it is over. */
 static int spin_to_the_end(struct taut_spin *spin, uint64_t pause_ns)
 {
@@ -386,26 +365,25 @@ static void a_clock_near_the_end_of_its_range_does_not_wrap(void **state)
     assert_int_equal(virtual.sleep_deadline_ns, TAUT_NEVER_NS - 1);
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, virtual_setup, virtual_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_clock_is_looked_at_every_300_ns, begin, end),
-        cmocka_unit_test_setup_teardown(the_stride_is_remembered_by_the_window, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_look_that_costs_as_much_as_the_clock_gets_the_clock_each_time, begin, end),
-        cmocka_unit_test_setup_teardown(a_budget_is_a_duration, begin, end),
-        cmocka_unit_test_setup_teardown(the_last_look_is_after_the_last_clock, begin, end),
-        cmocka_unit_test_setup_teardown(a_loop_with_deadline_zero_ends_without_a_clock, begin, end),
-        cmocka_unit_test_setup_teardown(no_budget_needs_no_clock, begin, end),
-        cmocka_unit_test_setup_teardown(an_immediate_catch_looks_at_no_clock, begin, end),
-        cmocka_unit_test_setup_teardown(a_zero_deadline_looks_once, begin, end),
-        cmocka_unit_test_setup_teardown(a_past_deadline_looks_once_and_tells_how_late, begin, end),
-        cmocka_unit_test_setup_teardown(a_lost_cpu_ends_spinning_and_yielding, begin, end),
-        cmocka_unit_test_setup_teardown(a_gap_of_50_us_is_borne, begin, end),
-        cmocka_unit_test_setup_teardown(after_a_lost_cpu_default_budgets_rest_for_100_ms, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_clock_near_the_end_of_its_range_does_not_wrap, begin,
-                                        end),
+        CASE(the_clock_is_looked_at_every_300_ns),
+        CASE(the_stride_is_remembered_by_the_window),
+        CASE(a_look_that_costs_as_much_as_the_clock_gets_the_clock_each_time),
+        CASE(a_budget_is_a_duration),
+        CASE(the_last_look_is_after_the_last_clock),
+        CASE(a_loop_with_deadline_zero_ends_without_a_clock),
+        CASE(no_budget_needs_no_clock),
+        CASE(an_immediate_catch_looks_at_no_clock),
+        CASE(a_zero_deadline_looks_once),
+        CASE(a_past_deadline_looks_once_and_tells_how_late),
+        CASE(a_lost_cpu_ends_spinning_and_yielding),
+        CASE(a_gap_of_50_us_is_borne),
+        CASE(after_a_lost_cpu_default_budgets_rest_for_100_ms),
+        CASE(a_clock_near_the_end_of_its_range_does_not_wrap),
     };
     return cmocka_run_group_tests_name("wait/phases", tests, NULL, NULL);
 }

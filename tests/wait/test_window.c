@@ -80,26 +80,10 @@ int __wrap_taut__cgroup_cpus(const struct taut__cgroup *cgroup, struct taut_cpus
     return machine.cpuset == NULL ? 0 : taut_cpuset_parse(cpus, machine.cpuset, err) < 0 ? -1 : 1;
 }
 
-static struct taut_window window;
-static struct taut_event event;
-
-static int begin(void **state)
-{
-    (void)state;
-    static const struct taut_window_options quiet_machine = {
-        .size = sizeof quiet_machine, .cpus = 4, .quota = 2};
-    virtual_begin();
-    return taut_event_init(&event) == 0 && taut_window_init(&window, &quiet_machine, NULL) == 0
-               ? 0
-               : -1;
-}
-
 static int end(void **state)
 {
-    (void)state;
-    virtual_end();
     machine.on = 0;
-    return taut_event_destroy(&event);
+    return virtual_teardown(state);
 }
 
 /* --- moving ---------------------------------------------------------------------------------- */
@@ -491,25 +475,23 @@ static void a_child_of_a_fork_has_no_crowd(void **state)
     taut_spin_end(&first, TAUT_WAIT_CAUGHT, NULL);
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, virtual_setup, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_window_the_process_is_read_once), /* first */
-        cmocka_unit_test_setup_teardown(it_doubles_once_for_a_catch_and_halves_once_for_a_park,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_catch_at_the_first_look_moves_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(waits_move_it_once_each, begin, end),
-        cmocka_unit_test_setup_teardown(under_sparse_traffic_it_comes_down_within_20_periods, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(it_takes_only_values_that_doubling_and_halving_reach, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(options_are_checked_and_read_back, begin, end),
-        cmocka_unit_test_setup_teardown(states_have_names, begin, end),
-        cmocka_unit_test_setup_teardown(by_default_it_spins_only_where_a_cpu_is_to_spare, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(affinity_cpuset_and_quota_are_read, begin, end),
-        cmocka_unit_test_setup_teardown(of_the_threads_that_spin_one_cpu_is_spared, begin, end),
-        cmocka_unit_test_setup_teardown(a_child_of_a_fork_has_no_crowd, begin, end),
+        CASE(it_doubles_once_for_a_catch_and_halves_once_for_a_park),
+        CASE(a_catch_at_the_first_look_moves_nothing),
+        CASE(waits_move_it_once_each),
+        CASE(under_sparse_traffic_it_comes_down_within_20_periods),
+        CASE(it_takes_only_values_that_doubling_and_halving_reach),
+        CASE(options_are_checked_and_read_back),
+        CASE(states_have_names),
+        CASE(by_default_it_spins_only_where_a_cpu_is_to_spare),
+        CASE(affinity_cpuset_and_quota_are_read),
+        CASE(of_the_threads_that_spin_one_cpu_is_spared),
+        CASE(a_child_of_a_fork_has_no_crowd),
     };
     return cmocka_run_group_tests_name("wait/window", tests, NULL, NULL);
 }

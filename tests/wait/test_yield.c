@@ -17,29 +17,14 @@
 #define MS TAUT_NS_PER_MS
 #define US TAUT_NS_PER_US
 
-static struct taut_window window;
-static struct taut_event event;
 static struct taut_wait_report report;
 static struct taut_wait_policy yields_only;
 
 static int begin(void **state)
 {
-    (void)state;
-    static const struct taut_window_options quiet_machine = {
-        .size = sizeof quiet_machine, .cpus = 4, .quota = 2};
-    virtual_begin();
     yields_only = (struct taut_wait_policy){
         .size = sizeof yields_only, .spin_ns = TAUT_WAIT_NONE_NS, .yield_ns = TAUT_NEVER_NS};
-    return taut_event_init(&event) == 0 && taut_window_init(&window, &quiet_machine, NULL) == 0
-               ? 0
-               : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    virtual_end();
-    return taut_event_destroy(&event);
+    return virtual_setup(state);
 }
 
 static void wait_for(uint64_t duration_ns, const struct taut_wait_policy *policy)
@@ -273,22 +258,22 @@ static void what_comes_during_a_yield_is_caught(void **state)
     }
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, virtual_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_yield_has_its_look_at_the_clock, begin, end),
-        cmocka_unit_test_setup_teardown(yields_of_20_ms_are_tried_once, begin, end),
-        cmocka_unit_test_setup_teardown(the_bound_of_a_dear_yield_is_50_us, begin, end),
-        cmocka_unit_test_setup_teardown(a_dear_yield_also_ends_the_yields_after_spinning, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(no_yield_begins_that_does_not_fit, begin, end),
-        cmocka_unit_test_setup_teardown(a_larger_cost_is_kept_when_cheap_ones_follow, begin, end),
-        cmocka_unit_test_setup_teardown(without_a_history_a_yield_is_taken_for_5_us, begin, end),
-        cmocka_unit_test_setup_teardown(without_a_window_the_wait_itself_remembers, begin, end),
-        cmocka_unit_test_setup_teardown(a_strict_wait_never_yields, begin, end),
-        cmocka_unit_test_setup_teardown(by_default_a_window_is_spun_and_yielded_and_not_more, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(what_comes_during_a_yield_is_caught, begin, end),
+        CASE(each_yield_has_its_look_at_the_clock),
+        CASE(yields_of_20_ms_are_tried_once),
+        CASE(the_bound_of_a_dear_yield_is_50_us),
+        CASE(a_dear_yield_also_ends_the_yields_after_spinning),
+        CASE(no_yield_begins_that_does_not_fit),
+        CASE(a_larger_cost_is_kept_when_cheap_ones_follow),
+        CASE(without_a_history_a_yield_is_taken_for_5_us),
+        CASE(without_a_window_the_wait_itself_remembers),
+        CASE(a_strict_wait_never_yields),
+        CASE(by_default_a_window_is_spun_and_yielded_and_not_more),
+        CASE(what_comes_during_a_yield_is_caught),
     };
     return cmocka_run_group_tests_name("wait/yield", tests, NULL, NULL);
 }

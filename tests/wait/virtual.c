@@ -9,6 +9,8 @@
 #include "base/futex.h"
 
 struct virtual_world virtual;
+struct taut_event event;
+struct taut_window window;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -30,6 +32,24 @@ void virtual_begin(void)
 void virtual_end(void)
 {
     virtual.on = 0;
+}
+
+int virtual_setup(void **state)
+{
+    static const struct taut_window_options quiet_machine = {
+        .size = sizeof quiet_machine, .cpus = 4, .quota = 2};
+    (void)state;
+    virtual_begin();
+    return taut_event_init(&event) == 0 && taut_window_init(&window, &quiet_machine, NULL) == 0
+               ? 0
+               : -1;
+}
+
+int virtual_teardown(void **state)
+{
+    (void)state;
+    virtual_end();
+    return taut_event_destroy(&event);
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)

@@ -7,8 +7,7 @@
 #ifndef TESTS_WAIT_VIRTUAL_H
 #define TESTS_WAIT_VIRTUAL_H
 
-#include <stdatomic.h>
-#include <stdint.h>
+#include <taut/wait.h>
 
 struct virtual_world {
     int on;
@@ -32,5 +31,11 @@ extern struct virtual_world virtual;
 /* All counters 0, the clock at one hour, prices: read 40 ns, yield 400 ns. */
 void virtual_begin(void);
 void virtual_end(void);
+
+/* Fixtures: begin and end, with an event and the window of a machine of 4 CPUs that are idle. */
+extern struct taut_event event;
+extern struct taut_window window;
+int virtual_setup(void **state);
+int virtual_teardown(void **state);
 
 #endif
