@@ -9,6 +9,17 @@
 static tbb::concurrent_bounded_queue<uint64_t> *bounded;
 static tbb::concurrent_queue<uint64_t> *unbounded;
 
+template <typename Queue> static inline uint64_t consume(Queue &queue, uint64_t items)
+{
+    uint64_t sum = 0, value;
+    for (uint64_t i = 0; i < items; i++) {
+        while (!queue.try_pop(value))
+            bench_pause();
+        sum += value;
+    }
+    return sum;
+}
+
 static int open_bounded()
 {
     bounded = new tbb::concurrent_bounded_queue<uint64_t>;
@@ -31,13 +42,7 @@ static void produce_bounded(uint64_t items)
 
 static uint64_t consume_bounded(uint64_t items)
 {
-    uint64_t sum = 0, value;
-    for (uint64_t i = 0; i < items; i++) {
-        while (!bounded->try_pop(value))
-            bench_pause();
-        sum += value;
-    }
-    return sum;
+    return consume(*bounded, items);
 }
 
 static int open_unbounded()
@@ -59,13 +64,7 @@ static void produce_unbounded(uint64_t items)
 
 static uint64_t consume_unbounded(uint64_t items)
 {
-    uint64_t sum = 0, value;
-    for (uint64_t i = 0; i < items; i++) {
-        while (!unbounded->try_pop(value))
-            bench_pause();
-        sum += value;
-    }
-    return sum;
+    return consume(*unbounded, items);
 }
 
 extern "C" const struct arm tbb_arms[] = {

@@ -284,3 +284,26 @@ void rig_drop_output(struct rig *rig)
 {
     rig->taken = rig->out.length = 0;
 }
+
+uint64_t rig_next_in(const struct rig *rig)
+{
+    return taut_session_next_in(rig->session);
+}
+
+struct rig *rig_expecting(uint64_t next)
+{
+    struct rig *rig = rig_logged_on(TAUT_ACCEPTOR, NULL);
+    for (uint64_t seq = 2; seq < next; seq++)
+        assert_int_equal(rig_peer(rig, "0", seq, ""), 0);
+    rig_expect_nothing(rig);
+    assert_int_equal(rig_next_in(rig), next);
+    return rig;
+}
+
+void rig_expect_numbers(struct rig *rig, const char *format, unsigned long long a,
+                        unsigned long long b)
+{
+    char text[300];
+    snprintf(text, sizeof text, format, a, b);
+    rig_expect(rig, text);
+}

@@ -54,6 +54,10 @@ void rig_free(struct rig *rig);
 /* Connects and logs on both ways with 108=30; nothing is left to be expected. */
 struct rig *rig_logged_on(uint32_t role, void (*change)(struct taut_session_config *config));
 
+/* An acceptor that has had heartbeats 2 .. `next` - 1, so that `next` is expected. */
+struct rig *rig_expecting(uint64_t next);
+uint64_t rig_next_in(const struct rig *rig);
+
 /* Moves both clocks. */
 void rig_wait_ms(struct rig *rig, uint64_t ms);
 
@@ -70,6 +74,9 @@ int rig_send(struct rig *rig, const char *type, const char *body);
 /* The next message in the outbox must be this. */
 #define rig_expect(rig, text) rig_expect_at(rig, text, __FILE__, __LINE__)
 void rig_expect_at(struct rig *rig, const char *text, const char *file, int line);
+/* The same, of a format with two numbers (or fewer), each %llu. */
+void rig_expect_numbers(struct rig *rig, const char *format, unsigned long long a,
+                        unsigned long long b);
 /* Nothing is left in the outbox. */
 #define rig_expect_nothing(rig) rig_expect_nothing_at(rig, __FILE__, __LINE__)
 void rig_expect_nothing_at(struct rig *rig, const char *file, int line);
