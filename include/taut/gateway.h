@@ -138,9 +138,10 @@ TAUT_API int taut_gateway_stats(const struct taut_gateway *gateway, uint32_t wor
 
 TAUT_API uint32_t taut_gateway_workers(const struct taut_gateway *gateway);
 
-/* The options in effect after defaults. */
-TAUT_API void taut_gateway_effective(const struct taut_gateway *gateway,
-                                     struct taut_gateway_options *options);
+/* The options in effect after defaults. options->size is the caller's, as where options are given.
+ * 0, or TAUT_EINVAL: no version has that size; nothing is written. */
+TAUT_API int taut_gateway_effective(const struct taut_gateway *gateway,
+                                    struct taut_gateway_options *options);
 
 /* --- inside a handler ------------------------------------------------------------------------ */
 

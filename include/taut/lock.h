@@ -154,7 +154,10 @@ TAUT_API void taut_lock_retest(struct taut_lock *lock);
 TAUT_API void taut_lock_release(struct taut_lock *lock);
 
 TAUT_API void taut_lock_stats(const struct taut_lock *lock, struct taut_lock_stats *stats);
-TAUT_API void taut_lock_options_of(const struct taut_lock *lock, struct taut_lock_options *options);
+
+/* The options in effect after defaults. options->size is the caller's, as where options are given.
+ * 0; TAUT_EINVAL: no lock, or no version has that size; nothing is written. */
+TAUT_API int taut_lock_effective(const struct taut_lock *lock, struct taut_lock_options *options);
 
 /* "acquired", "expired", "gone", "owner-died", "taken"; "?" for another number. */
 TAUT_API const char *taut_lock_outcome_name(uint32_t outcome);

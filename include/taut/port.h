@@ -220,8 +220,10 @@ TAUT_API void taut_port_wake(struct taut_port *port);
 /* A copy of the counters; each is whole, but they are not of one moment. Any thread. */
 TAUT_API void taut_port_stats(const struct taut_port *port, struct taut_port_stats *stats);
 
-/* The options in effect after defaults; buffer sizes as the kernel made them. */
-TAUT_API void taut_port_effective(const struct taut_port *port, struct taut_port_options *options);
+/* The options in effect after defaults; buffer sizes as the kernel made them. options->size is the
+ * caller's, as where options are given. 0, or TAUT_EINVAL: no version has that size; nothing is
+ * written. */
+TAUT_API int taut_port_effective(const struct taut_port *port, struct taut_port_options *options);
 
 /* "epoll"; "?" for an unknown kind. */
 TAUT_API const char *taut_port_kind_name(uint32_t kind);

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "base/futex.h"
 #include "cli/bench.h"
 
@@ -68,7 +69,8 @@ int bench_server(void *context, struct load_control *control)
         return refuse(server, code, &err);
     }
     server->port_number = taut_gateway_port(gateway);
-    taut_gateway_effective(gateway, &server->effective);
+    server->effective.size = sizeof server->effective;
+    TAUT_CHECK(taut_gateway_effective(gateway, &server->effective) == 0);
     publish(server, gateway);
     /* pairs with the acquire load in the crew: port and workers are there */
     atomic_store_explicit(&server->ready, 1, memory_order_release);

@@ -19,6 +19,7 @@
 
 #include <taut/taut.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "cli/settings.h"
 #include "report/table.h"
@@ -243,10 +244,10 @@ static json_t *counters(const struct taut_gateway_stats *stats)
 
 static void print_json(const struct serve *s, const struct taut_gateway *gateway)
 {
-    struct taut_gateway_options effective;
+    struct taut_gateway_options effective = {.size = sizeof effective};
     struct taut_gateway_stats stats;
     json_t *root = json_object(), *workers = json_array();
-    taut_gateway_effective(gateway, &effective);
+    TAUT_CHECK(taut_gateway_effective(gateway, &effective) == 0);
     json_object_set_new(root, "host", json_string(effective.host));
     put(root, "port", effective.port_number);
     json_object_set_new(root, "shape", json_string(taut_shape_name(effective.shape)));
@@ -351,7 +352,7 @@ static int refused(const struct cli_command *command, const struct serve *s,
 static int run(const struct cli_command *command, struct serve *s)
 {
     struct taut_gateway *gateway = NULL;
-    struct taut_gateway_options effective;
+    struct taut_gateway_options effective = {.size = sizeof effective};
     struct taut_err err = {0};
     sigset_t signals;
     sigemptyset(&signals);
@@ -367,7 +368,7 @@ static int run(const struct cli_command *command, struct serve *s)
         taut_gateway_destroy(gateway);
         return refused(command, s, &err);
     }
-    taut_gateway_effective(gateway, &effective);
+    TAUT_CHECK(taut_gateway_effective(gateway, &effective) == 0);
     if (s->check) {
         printf("%u %s, %s:%u\n", effective.session_count,
                effective.session_count == 1 ? "session" : "sessions", effective.host,

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
 #include "load/client.h"
 
 #define PORT_BUFFER_BYTES     16384u
@@ -96,7 +97,8 @@ static int make_port(struct load_client *c)
         load_client_fault(c, LOAD_SETUP, code, "no port: %s", err.text);
         return code;
     }
-    taut_port_effective(c->port, &c->self->effective);
+    c->self->effective.size = sizeof c->self->effective;
+    TAUT_CHECK(taut_port_effective(c->port, &c->self->effective) == 0);
     return 0;
 }
 

@@ -14,11 +14,16 @@ static uint32_t first_set(const uint8_t *bytes, uint32_t from, uint32_t to)
     return from;
 }
 
+/* Headers pad a struct to its alignment: another size is none, and would cut a member. */
+static int is_size(const struct taut__options_kind *kind, uint32_t size)
+{
+    return size >= kind->least && size <= TAUT__OPTIONS_SIZE_MAX && size % kind->align == 0;
+}
+
 static int check(const struct taut__options_kind *kind, const uint8_t *bytes, uint32_t size,
                  struct taut_err *err)
 {
-    /* Headers pad a struct to its alignment: another size is none, and would cut a member. */
-    if (size < kind->least || size > TAUT__OPTIONS_SIZE_MAX || size % kind->align != 0)
+    if (!is_size(kind, size))
         return taut_err_set(err, TAUT_EINVAL, "%s: size is %u, which no version of it has; now %u",
                             kind->what, size, kind->size);
     uint32_t set = first_set(bytes, kind->size, size);
@@ -51,5 +56,19 @@ int taut__options_take(const struct taut__options_kind *kind, void *whole, const
         memcpy(whole, given, bytes);
     memset((uint8_t *)whole + bytes, 0, kind->size - bytes);
     memcpy(whole, &kind->size, sizeof kind->size);
+    return 0;
+}
+
+int taut__options_give(const struct taut__options_kind *kind, void *to, const void *whole)
+{
+    uint32_t size;
+    memcpy(&size, to, sizeof size);
+    size = taut__options_given(kind, size);
+    if (!is_size(kind, size))
+        return TAUT_EINVAL;
+    uint32_t known = size < kind->size ? size : kind->size;
+    memcpy(to, whole, known);
+    memset((uint8_t *)to + known, 0, size - known);
+    memcpy(to, &size, sizeof size);
     return 0;
 }

@@ -61,4 +61,11 @@ static inline uint32_t taut__options_given(const struct taut__options_kind *kind
 int taut__options_take(const struct taut__options_kind *kind, void *whole, const void *given,
                        struct taut_err *err);
 
+/*
+ * The way back, for calls that read options: fills the caller's struct, of the size that it says,
+ * from `whole`, one of this library's size. What this library does not know is zero; a size of 0
+ * becomes that of version 0.1. 0, or TAUT_EINVAL: no header has this size, and nothing is written.
+ */
+int taut__options_give(const struct taut__options_kind *kind, void *to, const void *whole);
+
 #endif

@@ -146,11 +146,12 @@ static int build(struct taut_gateway *g, struct taut_err *err)
     return code;
 }
 
+static const struct taut__options_kind options_kind =
+    TAUT__OPTIONS_KIND(struct taut_gateway_options, spin_ns, busy_poll, "gateway options");
+
 int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway_options *options,
                         struct taut_err *err)
 {
-    static const struct taut__options_kind kind =
-        TAUT__OPTIONS_KIND(struct taut_gateway_options, spin_ns, busy_poll, "gateway options");
     *gateway = NULL;
     struct taut_gateway *g = aligned_alloc(TAUT_LINE_BYTES, sizeof(*g)); /* a multiple of it */
     if (!g)
@@ -158,7 +159,7 @@ int taut_gateway_create(struct taut_gateway **gateway, const struct taut_gateway
     memset(g, 0, sizeof(*g));
     g->acceptor.gateway = g;
     atomic_init(&g->acceptor.counters.cpu_bound, -1);
-    int code = taut__options_take(&kind, &g->options, options, err);
+    int code = taut__options_take(&options_kind, &g->options, options, err);
     if (code == 0)
         code = fill_in(&g->options, err);
     if (code == 0)
@@ -296,16 +297,15 @@ uint32_t taut_gateway_workers(const struct taut_gateway *g)
     return g->options.workers;
 }
 
-void taut_gateway_effective(const struct taut_gateway *g, struct taut_gateway_options *options)
+int taut_gateway_effective(const struct taut_gateway *g, struct taut_gateway_options *options)
 {
-    *options = g->options;
+    struct taut_gateway_options whole = g->options;
     if (taut_gateway_port(g)) /* once it listens: what 0 became */
-        options->port_number = taut_gateway_port(g);
-    if (g->workers[0].port) {
-        struct taut_port_options port;
-        taut_port_effective(g->workers[0].port, &port);
-        options->spin_ns = port.spin_ns;
-    }
+        whole.port_number = taut_gateway_port(g);
+    struct taut_port_options port = {.size = sizeof port};
+    if (g->workers[0].port && taut_port_effective(g->workers[0].port, &port) == 0)
+        whole.spin_ns = port.spin_ns;
+    return taut__options_give(&options_kind, options, &whole);
 }
 
 static void add_port(struct taut_port_stats *sum, const struct taut_port *port)

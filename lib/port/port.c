@@ -138,12 +138,13 @@ static void check_owner(struct taut_port *port)
 
 /* --- creation -------------------------------------------------------------------------------- */
 
+static const struct taut__options_kind options_kind =
+    TAUT__OPTIONS_KIND(struct taut_port_options, spin_ns, kind, "port options");
+
 static int take_options(struct taut_port_options *effective,
                         const struct taut_port_options *options, struct taut_err *err)
 {
-    static const struct taut__options_kind kind =
-        TAUT__OPTIONS_KIND(struct taut_port_options, spin_ns, kind, "port options");
-    int code = taut__options_take(&kind, effective, options, err);
+    int code = taut__options_take(&options_kind, effective, options, err);
     if (code)
         return code;
     if (effective->connections == 0)
@@ -554,9 +555,9 @@ void taut_port_stats(const struct taut_port *port, struct taut_port_stats *stats
     memcpy(stats, values, sizeof *stats);
 }
 
-void taut_port_effective(const struct taut_port *port, struct taut_port_options *options)
+int taut_port_effective(const struct taut_port *port, struct taut_port_options *options)
 {
-    *options = port->options;
+    return taut__options_give(&options_kind, options, &port->options);
 }
 
 const char *taut_port_kind_name(uint32_t kind)

@@ -53,12 +53,13 @@ enum turn {
 
 /* --- making, ending, reading back ------------------------------------------------------------- */
 
+static const struct taut__options_kind options_kind =
+    TAUT__OPTIONS_KIND(struct taut_lock_options, spin_ns, policy, "lock options");
+
 static int options_check(struct taut_lock_options *options, const struct taut_lock_options *given,
                          struct taut_err *err)
 {
-    static const struct taut__options_kind kind =
-        TAUT__OPTIONS_KIND(struct taut_lock_options, spin_ns, policy, "lock options");
-    int code = taut__options_take(&kind, options, given, err);
+    int code = taut__options_take(&options_kind, options, given, err);
     if (code)
         return code;
     if (options->policy > TAUT_LOCK_FIFO)
@@ -124,18 +125,19 @@ int taut_lock_destroy(struct taut_lock *lock)
     return 0;
 }
 
-void taut_lock_options_of(const struct taut_lock *lock, struct taut_lock_options *options)
+int taut_lock_effective(const struct taut_lock *lock, struct taut_lock_options *options)
 {
-    *options = (struct taut_lock_options){.size = sizeof *options};
+    struct taut_lock_options whole = {.size = sizeof whole};
     if (!lock || lock->magic != LOCK_MAGIC)
-        return;
-    options->policy = lock->policy;
-    options->robust = lock->robust;
-    options->spin_ns = lock->spin_ns;
+        return TAUT_EINVAL;
+    whole.policy = lock->policy;
+    whole.robust = lock->robust;
+    whole.spin_ns = lock->spin_ns;
     if (lock->policy == TAUT_LOCK_BOUNDED) {
-        options->bypass_max = lock->bypass_bound;
-        options->wait_max_ns = lock->wait_max_ns;
+        whole.bypass_max = lock->bypass_bound;
+        whole.wait_max_ns = lock->wait_max_ns;
     }
+    return taut__options_give(&options_kind, options, &whole);
 }
 
 static uint64_t read_counter(const _Atomic uint64_t *counter)

@@ -176,6 +176,49 @@ static void a_member_is_there_if_the_size_says_so(void **state)
     assert_true(TAUT__OPTIONS_HAS(&given, &kind, pointer));
 }
 
+/* A caller's struct of `size` bytes, with others of its own behind it. */
+static void given_back(uint32_t size, size_t bytes)
+{
+    struct newer to, before;
+    memset(&to, 0xa5, sizeof to);
+    to.known.size = size;
+    before = to;
+    assert_int_equal(taut__options_give(&kind, &to, &full), 0);
+    struct newer expected = {.known = full};
+    expected.known.size = (uint32_t)bytes;
+    assert_memory_equal(&to, &expected, bytes);
+    assert_memory_equal((uint8_t *)&to + bytes, (uint8_t *)&before + bytes, sizeof to - bytes);
+}
+
+static void reading_fills_the_callers_struct_and_no_more(void **state)
+{
+    (void)state;
+    given_back(sizeof full, sizeof full);
+    given_back(0, SIZE_0_1);
+    given_back(offsetof(struct options, pointer), offsetof(struct options, pointer));
+    given_back(sizeof(struct newer), sizeof(struct newer));
+}
+
+static void a_size_that_is_none_is_not_written_to(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {1,
+                              sizeof(uint32_t),
+                              offsetof(struct options, second),
+                              SIZE_0_1 - 1,
+                              sizeof full + 4,
+                              TAUT__OPTIONS_SIZE_MAX + 8,
+                              UINT32_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct newer to, before;
+        memset(&to, 0xa5, sizeof to);
+        to.known.size = sizes[i];
+        before = to;
+        assert_int_equal(taut__options_give(&kind, &to, &full), TAUT_EINVAL);
+        assert_memory_equal(&to, &before, sizeof to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +229,8 @@ int main(void)
         cmocka_unit_test(a_larger_struct_may_have_zeros_only),
         cmocka_unit_test(sizes_that_no_header_has_are_refused),
         cmocka_unit_test(a_member_is_there_if_the_size_says_so),
+        cmocka_unit_test(reading_fills_the_callers_struct_and_no_more),
+        cmocka_unit_test(a_size_that_is_none_is_not_written_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

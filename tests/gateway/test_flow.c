@@ -382,15 +382,20 @@ static void options_of_other_headers_are_taken(void **state)
                                                .sessions = given[i],
                                                .session_count = 2};
         assert_int_equal(taut_gateway_create(&gateway, &options, &err), 0);
-        taut_gateway_effective(gateway, &options);
+        assert_int_equal(taut_gateway_effective(gateway, &options), 0);
         assert_int_equal(options.size, sizeof(options));
         assert_int_equal(options.connections, 7);
         taut_gateway_destroy(gateway);
         options.size = offsetof(struct taut_gateway_options, spin_ns);
         options.spin_ns = TAUT_NEVER_NS - 1;
         assert_int_equal(taut_gateway_create(&gateway, &options, &err), 0);
-        taut_gateway_effective(gateway, &options);
+        assert_int_equal(taut_gateway_effective(gateway, &options), 0);
+        assert_true(options.spin_ns == TAUT_NEVER_NS - 1); /* behind the end of that size */
+        options.size = sizeof options;
+        assert_int_equal(taut_gateway_effective(gateway, &options), 0);
         assert_int_not_equal(options.spin_ns, TAUT_NEVER_NS - 1);
+        options.size = 1;
+        assert_int_equal(taut_gateway_effective(gateway, &options), TAUT_EINVAL);
         taut_gateway_destroy(gateway);
     }
     newer[1].unknown = 1;

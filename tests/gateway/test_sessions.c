@@ -370,12 +370,12 @@ static void spin_budget_is_the_port_s(void **state)
         uint32_t busy;
         uint64_t effective_ns;
     } cases[] = {{0, 0, TAUT_WAIT_NONE_NS}, {0, 1, TAUT_NEVER_NS}, {50 * TAUT_NS_PER_US, 0, 50000}};
-    struct taut_gateway_options options;
+    struct taut_gateway_options options = {.size = sizeof options};
     for (uint32_t i = 0; i < 3; i++) {
         struct taut_gateway *gateway =
             start(state, (struct taut_gateway_options){.spin_ns = cases[i].spin_ns,
                                                        .busy_poll = cases[i].busy});
-        taut_gateway_effective(gateway, &options);
+        assert_int_equal(taut_gateway_effective(gateway, &options), 0);
         assert_true(options.spin_ns == cases[i].effective_ns);
         peer_logon(&a, gateway, "P0000");
         works(&a);

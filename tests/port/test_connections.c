@@ -342,7 +342,7 @@ static void test_options(void **state)
     assert_null(port);
 
     assert_int_equal(taut_port_create(&port, NULL, NULL), 0);
-    taut_port_effective(port, &options);
+    assert_int_equal(taut_port_effective(port, &options), 0);
     assert_int_equal(options.connections, 1024);
     assert_int_equal(options.buffers, 64);
     assert_int_equal(options.buffer_bytes, 16384);
@@ -351,21 +351,26 @@ static void test_options(void **state)
 
     options = (struct taut_port_options){.connections = 3, .spin_ns = 5000}; /* no size: 0.1 */
     assert_int_equal(taut_port_create(&port, &options, NULL), 0);
-    taut_port_effective(port, &options);
+    assert_int_equal(taut_port_effective(port, &options), 0);
     assert_int_equal(options.size, sizeof options);
     assert_int_equal(options.connections, 3);
     assert_int_equal(options.spin_ns, 5000);
     taut_port_destroy(port);
     options.size = offsetof(struct taut_port_options, spin_ns); /* an older header's */
     assert_int_equal(taut_port_create(&port, &options, NULL), 0);
-    taut_port_effective(port, &options);
+    assert_int_equal(taut_port_effective(port, &options), 0);
     assert_int_equal(options.connections, 3);
+    assert_int_equal(options.spin_ns, 5000); /* behind the end of that size */
+    options.size = sizeof options;
+    assert_int_equal(taut_port_effective(port, &options), 0);
     assert_int_equal(options.spin_ns, TAUT_WAIT_NONE_NS);
+    options.size = 1;
+    assert_int_equal(taut_port_effective(port, &options), TAUT_EINVAL);
     taut_port_destroy(port);
 
     options = (struct taut_port_options){.size = sizeof options, .send_buffer_bytes = 20000};
     assert_int_equal(taut_port_create(&port, &options, &err), 0);
-    taut_port_effective(port, &options);
+    assert_int_equal(taut_port_effective(port, &options), 0);
     assert_int_equal(options.send_buffer_bytes, 40000); /* socket(7): the kernel doubles it */
     taut_port_destroy(port);
 

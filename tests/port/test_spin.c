@@ -215,7 +215,7 @@ static void test_options(void **state)
         assert_int_equal(taut_port_create(&port, &options, &err), cases[i].code);
         if (cases[i].code)
             continue;
-        taut_port_effective(port, &options);
+        assert_int_equal(taut_port_effective(port, &options), 0);
         assert_true(options.spin_ns == cases[i].effective_ns);
         taut_port_destroy(port);
     }

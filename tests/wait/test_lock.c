@@ -74,9 +74,9 @@ static void options_can_be_read_back(void **state)
 {
     (void)state;
     static struct taut_lock lock;
-    struct taut_lock_options options;
+    struct taut_lock_options options = {.size = sizeof options};
     assert_int_equal(taut_lock_init(&lock, NULL, NULL), 0);
-    taut_lock_options_of(&lock, &options);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
     assert_int_equal(options.size, sizeof options);
     assert_int_equal(options.policy, TAUT_LOCK_BOUNDED);
     assert_int_equal(options.bypass_max, TAUT_LOCK_BYPASS_MAX);
@@ -88,25 +88,33 @@ static void options_can_be_read_back(void **state)
                                              .wait_max_ns = TAUT_NEVER_NS,
                                              .spin_ns = TAUT_WAIT_NONE_NS};
     assert_int_equal(taut_lock_init(&lock, &wanted, NULL), 0);
-    taut_lock_options_of(&lock, &options);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
     assert_memory_equal(&options, &wanted, sizeof options);
     struct taut_lock_options other = wanted; /* no size: version 0.1 */
     other.size = 0;
     assert_int_equal(taut_lock_init(&lock, &other, NULL), 0);
-    taut_lock_options_of(&lock, &options);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
     assert_memory_equal(&options, &wanted, sizeof options);
     other.size = offsetof(struct taut_lock_options, wait_max_ns); /* an older header's */
     assert_int_equal(taut_lock_init(&lock, &other, NULL), 0);
-    taut_lock_options_of(&lock, &options);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
     assert_int_equal(options.bypass_max, 200);
     assert_int_equal(options.wait_max_ns, TAUT_LOCK_WAIT_MAX_NS);
     assert_int_equal(options.spin_ns, 0);
     make(&lock, TAUT_LOCK_FIFO, 0);
-    taut_lock_options_of(&lock, &options);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
     assert_int_equal(options.policy, TAUT_LOCK_FIFO);
     assert_int_equal(options.bypass_max, 0);
-    taut_lock_options_of(NULL, &options);
-    assert_int_equal(options.policy, 0);
+    assert_int_equal(taut_lock_effective(NULL, &options), TAUT_EINVAL);
+    assert_int_equal(options.policy, TAUT_LOCK_FIFO); /* left alone */
+    /* An older header's: nothing is written behind its end. */
+    memset(&options, 0xa5, sizeof options);
+    options.size = offsetof(struct taut_lock_options, wait_max_ns);
+    assert_int_equal(taut_lock_effective(&lock, &options), 0);
+    assert_int_equal(options.policy, TAUT_LOCK_FIFO);
+    assert_true(options.wait_max_ns == UINT64_C(0xa5a5a5a5a5a5a5a5));
+    options.size = 3;
+    assert_int_equal(taut_lock_effective(&lock, &options), TAUT_EINVAL);
 }
 
 static int never_gone(void *context)
