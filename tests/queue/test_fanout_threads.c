@@ -398,6 +398,7 @@ static void nothing_is_lost_doubled_or_freed_twice(void **state)
 {
     (void)state;
     static const uint64_t spins[] = {TAUT_WAIT_NONE_NS, 0, TAUT_NEVER_NS};
+    uint64_t sum = 0;
     for (uint64_t again = soak(1, 100); again > 0; again--) {
         for (int one = 0; one < 2; one++) {
             on_one_cpu(one);
@@ -409,9 +410,11 @@ static void nothing_is_lost_doubled_or_freed_twice(void **state)
                 storm(spins[i], TAUT_FANOUT_REFUSE, 4, items / 10);
                 storm(spins[i], TAUT_FANOUT_SHED_NEWEST, 32, items);
                 storm(spins[i], TAUT_FANOUT_SHED_OLDEST, 32, items);
+                sum += 3 * items + items / 10;
             }
         }
         on_one_cpu(0);
+        print_message("%llu items so far\n", (unsigned long long)sum);
     }
 }
 
