@@ -151,8 +151,9 @@ TAUT_API int taut_ring_init(struct taut_ring *ring, const struct taut_ring_optio
 TAUT_API int taut_ring_create(struct taut_ring **ring, const struct taut_ring_options *options,
                               struct taut_err *err);
 
-/* Frees what taut_ring_create() gave. NULL is nothing. TAUT_EBUSY: a side waits; nothing is freed.
- * TAUT_EINVAL: not from taut_ring_create(). */
+/* Frees what taut_ring_create() gave. NULL is nothing. No other call may be under way; of those
+ * only a wait that sleeps is noticed: TAUT_EBUSY, nothing is freed. TAUT_EINVAL: not from
+ * taut_ring_create(). */
 TAUT_API int taut_ring_destroy(struct taut_ring *ring);
 
 /*
@@ -430,7 +431,8 @@ TAUT_API int taut_fanout_create(struct taut_fanout **fanout,
                                 const struct taut_fanout_options *options, struct taut_err *err);
 
 /* Ends it; frees what taut_fanout_create() gave. Items that are parked or outstanding are the
- * caller's to know. TAUT_EBUSY: a thread waits in it; nothing is changed. NULL is nothing. */
+ * caller's to know. No other call may be under way; of those only a wait that sleeps is noticed:
+ * TAUT_EBUSY, nothing is changed. NULL is nothing. */
 TAUT_API int taut_fanout_destroy(struct taut_fanout *fanout);
 
 /*

@@ -216,20 +216,23 @@ int taut_fanout_create(struct taut_fanout **fanout, const struct taut_fanout_opt
     return 0;
 }
 
+static int is_awaited(const struct taut_event *event)
+{
+    struct taut_event_stats stats;
+    taut_event_stats(event, &stats);
+    return stats.waits != stats.caught + stats.parked + stats.expired;
+}
+
 int taut_fanout_destroy(struct taut_fanout *fanout)
 {
     if (!fanout)
         return 0;
     TAUT_CHECK(fanout->magic == TAUT__FANOUT_MAGIC);
     /* All are looked at before one is ended, so that a refusal changes nothing. */
-    struct taut_event_stats stats;
-    taut_event_stats(&fanout->return_event, &stats);
-    uint32_t sleepers = stats.sleepers;
-    for (uint32_t i = 0; i < fanout->children; i++) {
-        taut_event_stats(&fanout->child[i].event, &stats);
-        sleepers += stats.sleepers;
-    }
-    if (sleepers > 0)
+    int busy = is_awaited(&fanout->return_event);
+    for (uint32_t i = 0; i < fanout->children; i++)
+        busy |= is_awaited(&fanout->child[i].event);
+    if (busy)
         return TAUT_EBUSY;
     int code = taut_event_destroy(&fanout->return_event);
     for (uint32_t i = 0; i < fanout->children; i++)

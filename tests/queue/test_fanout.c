@@ -7,12 +7,11 @@
 
 #include <cmocka.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "queue/fanout.h"
 
 static struct taut_fanout_options of(uint32_t children)
@@ -390,22 +389,6 @@ static void a_child_without_work_holds_no_return_back(void **state)
 
 /* --- misuse: in a child process, which must abort ------------------------------------------- */
 
-static int aborts(void (*misuse)(struct taut_fanout *fanout), struct taut_fanout *fanout)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)freopen("/dev/null", "w", stderr);
-        signal(SIGABRT, SIG_DFL);
-        misuse(fanout);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-}
-
 /* Each leaves its returns flushed and reaped. */
 static void give(struct taut_fanout *fanout, uint32_t child, const struct taut_fanout_item *item)
 {
@@ -424,15 +407,17 @@ static struct taut_fanout_item get(struct taut_fanout *fanout, uint32_t child)
     return item;
 }
 
-static void once_each(struct taut_fanout *fanout)
+static void once_each(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0), b = get(fanout, 0);
     give(fanout, 0, &b);
     give(fanout, 0, &a);
 }
 
-static void twice(struct taut_fanout *fanout)
+static void twice(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0), b = get(fanout, 0);
     (void)b;
     give(fanout, 0, &a);
@@ -440,8 +425,9 @@ static void twice(struct taut_fanout *fanout)
 }
 
 /* The same pointer is out again, with the same credit. */
-static void twice_with_another_between(struct taut_fanout *fanout)
+static void twice_with_another_between(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0);
     give(fanout, 0, &a);
     struct taut_fanout_item b = get(fanout, 0);
@@ -450,21 +436,24 @@ static void twice_with_another_between(struct taut_fanout *fanout)
     give(fanout, 0, &a);
 }
 
-static void to_another_child(struct taut_fanout *fanout)
+static void to_another_child(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0);
     give(fanout, 1, &a);
 }
 
-static void another_item(struct taut_fanout *fanout)
+static void another_item(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0);
     a.item++;
     give(fanout, 0, &a);
 }
 
-static void a_ticket_of_nobody(struct taut_fanout *fanout)
+static void a_ticket_of_nobody(void *context)
 {
+    struct taut_fanout *fanout = context;
     struct taut_fanout_item a = get(fanout, 0);
     a.ticket |= TAUT__TICKET_MASK;
     give(fanout, 0, &a);
@@ -475,12 +464,51 @@ static void what_is_not_outstanding_aborts(void **state)
     (void)state;
     struct taut_fanout_options options = of(2);
     struct taut_fanout *fanout = make(&options);
-    assert_false(aborts(once_each, fanout));
-    assert_true(aborts(twice, fanout));
-    assert_true(aborts(twice_with_another_between, fanout));
-    assert_true(aborts(to_another_child, fanout));
-    assert_true(aborts(another_item, fanout));
-    assert_true(aborts(a_ticket_of_nobody, fanout));
+    assert_false(child_aborts(once_each, fanout));
+    assert_true(child_aborts(twice, fanout));
+    assert_true(child_aborts(twice_with_another_between, fanout));
+    assert_true(child_aborts(to_another_child, fanout));
+    assert_true(child_aborts(another_item, fanout));
+    assert_true(child_aborts(a_ticket_of_nobody, fanout));
+    assert_int_equal(taut_fanout_destroy(fanout), 0);
+}
+
+static void a_fanout_that_somebody_waits_in_is_not_destroyed(void **state)
+{
+    (void)state;
+    struct taut_fanout_options options = of(3);
+    struct taut_fanout *fanout = make(&options);
+    struct taut_event *const events[] = {&fanout->return_event, &fanout->child[0].event,
+                                         &fanout->child[2].event};
+    for (size_t i = 0; i < 3; i++) {
+        atomic_fetch_add(&events[i]->waits, 1); /* under way, asleep or not yet or no longer */
+        assert_int_equal(taut_fanout_destroy(fanout), TAUT_EBUSY);
+        atomic_fetch_sub(&events[i]->waits, 1);
+    }
+    assert_int_equal(taut_fanout_destroy(fanout), 0);
+}
+
+static void the_owner_holds_nothing_back(void **state)
+{
+    (void)state;
+    struct taut_fanout_options options = of(2);
+    struct taut_fanout *fanout = make(&options);
+    struct taut_fanout_item item, returned[2];
+    struct taut_ring *back = &fanout->child[1].back;
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(taut_fanout_send(fanout, 1, 0, i, NULL), TAUT_FANOUT_SENT);
+    /* What it has sent is told before it waits. */
+    assert_int_equal(taut_fanout_wait_returns(fanout, 0, NULL, NULL), TAUT_WAIT_EXPIRED);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(taut_fanout_take(fanout, 1, &item), 1);
+        taut_fanout_return(fanout, 1, &item);
+    }
+    taut_fanout_flush_returns(fanout, 1);
+    /* And the slots of what it has reaped, also where it did not look for more. */
+    assert_int_equal(taut_fanout_reap(fanout, returned, 1), 1);
+    assert_int_equal(atomic_load(&back->head), 1);
+    assert_int_equal(taut_fanout_reap(fanout, returned, 1), 1);
+    assert_int_equal(atomic_load(&back->head), 2);
     assert_int_equal(taut_fanout_destroy(fanout), 0);
 }
 
@@ -509,6 +537,8 @@ int main(void)
         cmocka_unit_test(the_end_keeps_what_is_parked_for_the_owner),
         cmocka_unit_test(a_child_without_work_holds_no_return_back),
         cmocka_unit_test(what_is_not_outstanding_aborts),
+        cmocka_unit_test(a_fanout_that_somebody_waits_in_is_not_destroyed),
+        cmocka_unit_test(the_owner_holds_nothing_back),
         cmocka_unit_test(outcomes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

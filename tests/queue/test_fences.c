@@ -30,7 +30,8 @@ static struct taut_ring *ring;
 static struct taut_fanout *fanout;
 static struct taut_event items, space;
 static void (*at_fence)(void);
-static uint32_t stored_before; /* what the step at the fence found as it must be */
+static void (*when_moved)(void); /* a waiter that has seen an event move */
+static uint32_t stored_before;   /* what the step at the fence found as it must be */
 static uint32_t fences, sleeps, published;
 
 void __wrap_taut__full_fence(void)
@@ -59,7 +60,10 @@ int __wrap_taut_wait(struct taut_event *event, uint32_t seen, uint64_t deadline_
 uint32_t __wrap_taut_event_publish(struct taut_event *event)
 {
     published++;
-    return __real_taut_event_publish(event);
+    uint32_t woken = __real_taut_event_publish(event);
+    if (when_moved)
+        when_moved();
+    return woken;
 }
 
 static const struct taut_wait_policy at_once = {
@@ -74,7 +78,7 @@ static int start(void **state)
                                               .event = &items,
                                               .space_event = &space};
     const struct taut_fanout_options children = {.size = sizeof children, .children = CHILDREN};
-    at_fence = NULL;
+    at_fence = when_moved = NULL;
     stored_before = fences = sleeps = published = 0;
     return taut_event_init(&items) != 0 || taut_event_init(&space) != 0 ||
            taut_ring_create(&ring, &options, NULL) != 0 ||
@@ -210,6 +214,46 @@ static void a_childs_flush_of_returns(void **state)
     assert_int_equal(taut_fanout_reap(fanout, &item, 1), 1);
 }
 
+static void each_publication_is_looked_for_again(void **state)
+{
+    (void)state;
+    uint64_t value;
+    for (uint32_t i = 1; i <= 3; i++) {
+        taut_ring_push_u64(ring, i);
+        at_fence = consumer_goes_to_sleep;
+        taut_ring_flush(ring);
+        expect(1, 2 * i - 1);
+        assert_int_equal(taut_ring_pop_u64(ring, &value), 1);
+        at_fence = producer_goes_to_sleep;
+        taut_ring_flush_released(ring);
+        expect(1, 2 * i);
+    }
+}
+
+/* Who has seen the event move may wait again at once, and its flag is then to stay. */
+static void both_wait_again(void)
+{
+    say(&ring->consumer_waits);
+    say(&ring->producer_waits);
+}
+
+static void a_flag_is_cleared_before_the_event_moves(void **state)
+{
+    (void)state;
+    uint64_t value;
+    taut_ring_push_u64(ring, 1);
+    at_fence = consumer_goes_to_sleep;
+    when_moved = both_wait_again;
+    taut_ring_flush(ring);
+    assert_int_equal(load(&ring->consumer_waits), 1);
+    take_back(&ring->producer_waits);
+    assert_int_equal(taut_ring_pop_u64(ring, &value), 1);
+    at_fence = producer_goes_to_sleep;
+    taut_ring_flush_released(ring);
+    assert_int_equal(load(&ring->producer_waits), 1);
+    expect(1, 2);
+}
+
 /* --- who waits -------------------------------------------------------------------------------- */
 
 static void producer_publishes(void)
@@ -294,6 +338,8 @@ int main(void)
         CASE(a_flush_of_what_was_released),
         CASE(a_flush_of_the_fanout_once_for_all),
         CASE(a_childs_flush_of_returns),
+        CASE(each_publication_is_looked_for_again),
+        CASE(a_flag_is_cleared_before_the_event_moves),
         CASE(a_wait_for_items),
         CASE(a_wait_that_the_end_comes_to),
         CASE(a_wait_for_space),

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "child.h"
 #include "queue/ring.h"
 
 #define LONG_NS (2 * TAUT_NS_PER_S)
@@ -306,6 +307,27 @@ static void a_quiet_event_ends_the_spin(void **state)
     assert_int_equal(sleeps, 1);
 }
 
+/* What a child of fork(2) is told; each bit is one that is wrong. */
+static int waits_in_a_child(void *context)
+{
+    struct taut_wait_report report;
+    (void)context;
+    int wrong = taut_ring_wait_items(ring, TAUT_NEVER_NS, NULL, &report) != TAUT_ESTATE;
+    while (taut_ring_push_u64(ring, 1))
+        ;
+    return wrong | (taut_ring_wait_space(ring, TAUT_NEVER_NS, &at_once, &report) != TAUT_ESTATE)
+                       << 1;
+}
+
+static void a_child_of_fork_does_not_wait(void **state)
+{
+    (void)state;
+    int code;
+    push_and_flush(); /* also where there is something */
+    assert_int_equal(child_signal(waits_in_a_child, NULL, &code), 0);
+    assert_int_equal(code, 0);
+}
+
 static void what_cannot_wait_is_refused(void **state)
 {
     (void)state;
@@ -335,6 +357,7 @@ int main(void)
         CASE(one_wait_is_woken_once),
         CASE(an_event_that_moves_for_nothing_does_not_end_the_wait),
         CASE(a_quiet_event_ends_the_spin),
+        CASE(a_child_of_fork_does_not_wait),
         CASE(what_cannot_wait_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
