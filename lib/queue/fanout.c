@@ -308,6 +308,9 @@ int taut_fanout_wait_returns(struct taut_fanout *fanout, uint64_t deadline_ns,
                                               .ready = returns_ready,
                                               .announce = owner_announces,
                                               .context = fanout};
+    int code = taut__queue_refuse(&fanout->return_event, policy);
+    if (code != 0)
+        return code;
     taut_fanout_flush(fanout);
     return taut__queue_wait(&waiter, deadline_ns, policy, report);
 }
@@ -352,8 +355,12 @@ int taut_fanout_wait_work(struct taut_fanout *fanout, uint32_t child_index, uint
 {
     if (child_index >= fanout->children)
         return TAUT_EINVAL;
-    taut_ring_flush(&fanout->child[child_index].back);
-    return taut_ring_wait_items(&fanout->child[child_index].work, deadline_ns, policy, report);
+    struct taut__child *child = &fanout->child[child_index];
+    int code = taut__queue_refuse(&child->event, policy);
+    if (code != 0)
+        return code;
+    taut_ring_flush(&child->back);
+    return taut_ring_wait_items(&child->work, deadline_ns, policy, report);
 }
 
 int taut_fanout_closed(struct taut_fanout *fanout, uint32_t child_index)

@@ -63,14 +63,16 @@ static int sleep_for(const struct taut__queue_waiter *waiter, uint64_t deadline_
     }
 }
 
+int taut__queue_refuse(const struct taut_event *event, const struct taut_wait_policy *policy)
+{
+    if (!event || event->magic != TAUT__EVENT_MAGIC || taut__policy_check(policy) < 0)
+        return TAUT_EINVAL;
+    return event->generation == taut__process_generation() ? 0 : TAUT_ESTATE;
+}
+
 int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_ns,
                      const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
-    struct taut_event *event = waiter->event;
-    if (!event || event->magic != TAUT__EVENT_MAGIC || taut__policy_check(policy) < 0)
-        return TAUT_EINVAL;
-    if (event->generation != taut__process_generation())
-        return TAUT_ESTATE;
     struct taut_spin spin;
     taut_spin_begin(&spin, deadline_ns, policy);
     int outcome = TAUT_WAIT_CAUGHT;
@@ -109,6 +111,9 @@ int taut_ring_wait_items(struct taut_ring *ring, uint64_t deadline_ns,
                                               .ready = items_ready,
                                               .announce = consumer_announces,
                                               .context = ring};
+    int code = taut__queue_refuse(ring->event, policy);
+    if (code != 0)
+        return code;
     /* The producer may wait for just these slots. */
     taut_ring_flush_released(ring);
     return taut__queue_wait(&waiter, deadline_ns, policy, report);
@@ -134,6 +139,9 @@ int taut_ring_wait_space(struct taut_ring *ring, uint64_t deadline_ns,
                                               .context = ring};
     if (ring->producer.limit == 0)
         return TAUT_ESTATE;
+    int code = taut__queue_refuse(ring->space_event, policy);
+    if (code != 0)
+        return code;
     /* The consumer may wait for just these items. */
     taut_ring_flush(ring);
     return taut__queue_wait(&waiter, deadline_ns, policy, report);

@@ -14,7 +14,10 @@ struct taut__queue_waiter {
     void *context;
 };
 
-/* As taut_ring_wait_items(). */
+/* 0, or why nobody can wait so: what every wait asks first, before it touches its side. */
+int taut__queue_refuse(const struct taut_event *event, const struct taut_wait_policy *policy);
+
+/* As taut_ring_wait_items(), for a wait that is not refused and has flushed. */
 int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_ns,
                      const struct taut_wait_policy *policy, struct taut_wait_report *report);
 

@@ -512,6 +512,27 @@ static void the_owner_holds_nothing_back(void **state)
     assert_int_equal(taut_fanout_destroy(fanout), 0);
 }
 
+static int waits_in_a_child(void *context)
+{
+    struct taut_fanout *fanout = context;
+    return (taut_fanout_wait_returns(fanout, TAUT_NEVER_NS, NULL, NULL) != TAUT_ESTATE) |
+           (taut_fanout_wait_work(fanout, 0, TAUT_NEVER_NS, NULL, NULL) != TAUT_ESTATE) << 1;
+}
+
+static void a_child_of_fork_does_not_wait(void **state)
+{
+    (void)state;
+    int code;
+    struct taut_fanout_options options = of(2);
+    struct taut_fanout *fanout = make(&options);
+    struct taut_fanout_item a = get(fanout, 0), b = get(fanout, 0);
+    give(fanout, 0, &a);
+    taut_fanout_return(fanout, 0, &b);
+    assert_int_equal(child_signal(waits_in_a_child, fanout, &code), 0);
+    assert_int_equal(code, 0);
+    assert_int_equal(taut_fanout_destroy(fanout), 0);
+}
+
 static void outcomes_have_names(void **state)
 {
     (void)state;
@@ -539,6 +560,7 @@ int main(void)
         cmocka_unit_test(what_is_not_outstanding_aborts),
         cmocka_unit_test(a_fanout_that_somebody_waits_in_is_not_destroyed),
         cmocka_unit_test(the_owner_holds_nothing_back),
+        cmocka_unit_test(a_child_of_fork_does_not_wait),
         cmocka_unit_test(outcomes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
