@@ -344,6 +344,9 @@ class Bench:
 
     def try_test(self, mutant, test):
         took = self.took[self.key(test, mutant)]
+        if mutant.limit and mutant.limit < 2 * took:
+            raise Bad("limit %d: %s takes %.1f s unmutated, and a slower machine is no hang"
+                      % (mutant.limit, test, took))
         limit = mutant.limit or min(max(LEAST_LIMIT, LIMIT_FACTOR * took), self.meson_limit(test))
         told = "%s: %s" % (test, mutant.one("what"))
         for _ in range(mutant.repeat):

@@ -11,11 +11,24 @@
 
 static struct taut_ring *ring;
 
+static int open_with(uint32_t batch)
+{
+    const struct taut_ring_options options = {.size = sizeof options,
+                                              .capacity = BENCH_CAPACITY,
+                                              .item_bytes = sizeof(uint64_t),
+                                              .publish_batch = batch};
+    return taut_ring_create(&ring, &options, NULL);
+}
+
 static int open_ring(void)
 {
-    const struct taut_ring_options options = {
-        .size = sizeof options, .capacity = BENCH_CAPACITY, .item_bytes = sizeof(uint64_t)};
-    return taut_ring_create(&ring, &options, NULL);
+    return open_with(0);
+}
+
+/* As the queues that tell of every item. */
+static int open_each(void)
+{
+    return open_with(1);
 }
 
 static void close_ring(void)
@@ -80,6 +93,7 @@ static uint64_t consume_bulk(uint64_t items)
 
 const struct arm taut_arms[] = {
     {"taut_ring", "single", "", 1000000, open_ring, produce, consume, close_ring},
+    {"taut_ring", "each", "", 400000, open_each, produce, consume, close_ring},
     {"taut_ring", "bulk", "", 1000000, open_ring, produce_bulk, consume_bulk, close_ring},
     {0},
 };

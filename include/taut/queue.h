@@ -87,6 +87,7 @@ struct taut__ring_side {
                         behind a fence */
     uint32_t ahead;  /* producer: slots between the next and those it asks for already */
     uint32_t idle;   /* consumer: empty looks in a row */
+    TAUT__ATOMIC(uint32_t) in_wait; /* 1: its thread is in a wait, asleep or not */
     TAUT__ATOMIC(uint64_t) publications;
     TAUT__ATOMIC(uint64_t) misses;     /* full (empty) hits */
     TAUT__ATOMIC(uint64_t) high_water; /* producer */
@@ -108,6 +109,7 @@ struct taut_ring {
     TAUT__ATOMIC(uint32_t) producer_waits;
     TAUT__ATOMIC(uint32_t) closed;
     uint32_t magic;
+    uint32_t generation; /* of the process, against fork(2) */
     struct taut_event *event, *space_event;
     uint64_t start; /* of both indices */
     void *memory;   /* of taut_ring_create(), to be freed */
@@ -122,9 +124,9 @@ struct taut_ring_stats {
     uint64_t releases;     /* the same of the consumer */
     uint64_t full_hits;    /* calls of the producer that found no room */
     uint64_t empty_hits;   /* calls of the consumer that found nothing */
-    /* Most slots in use at a publication: published and not given back. Exact. Kept by the
-     * producer, and so also when the consumer stands still; it stays when the ring is closed and
-     * drained. */
+    /* Most slots in use at a publication: published and not given back. What is given back during
+     * that publication may be missing in it. Kept by the producer, and so also when the consumer
+     * stands still; it stays when the ring is closed and drained. */
     uint64_t high_water;
     uint64_t wakes;       /* events published for a waiting consumer */
     uint64_t space_wakes; /* events published for a waiting producer */
@@ -151,9 +153,9 @@ TAUT_API int taut_ring_init(struct taut_ring *ring, const struct taut_ring_optio
 TAUT_API int taut_ring_create(struct taut_ring **ring, const struct taut_ring_options *options,
                               struct taut_err *err);
 
-/* Frees what taut_ring_create() gave. NULL is nothing. No other call may be under way; of those
- * only a wait that sleeps is noticed: TAUT_EBUSY, nothing is freed. TAUT_EINVAL: not from
- * taut_ring_create(). */
+/* Frees what taut_ring_create() gave. NULL is nothing. TAUT_EBUSY: a side is in a wait; nothing is
+ * freed. No other call may be under way. TAUT_EINVAL: not from taut_ring_create(). A child of
+ * fork(2) may free its copy whoever waited. A ring in the caller's memory needs no end. */
 TAUT_API int taut_ring_destroy(struct taut_ring *ring);
 
 /*
@@ -207,7 +209,8 @@ TAUT_API uint64_t taut__ring_more_items(struct taut_ring *ring);
 TAUT_API int taut__ring_pop_u64(struct taut_ring *ring, uint64_t *value);
 TAUT_API void taut__ring_publish(struct taut_ring *ring);
 TAUT_API void taut__ring_give_back(struct taut_ring *ring);
-/* Aborts: another thread than the side's, or more committed (released) than reserved (peeked). */
+/* Aborts: another thread than the side's, or more committed than there is known to be room for
+ * (more released than is known to be there). */
 TAUT_API void taut__ring_check(struct taut__ring_side *side, int fits);
 
 #ifdef NDEBUG
@@ -431,8 +434,8 @@ TAUT_API int taut_fanout_create(struct taut_fanout **fanout,
                                 const struct taut_fanout_options *options, struct taut_err *err);
 
 /* Ends it; frees what taut_fanout_create() gave. Items that are parked or outstanding are the
- * caller's to know. No other call may be under way; of those only a wait that sleeps is noticed:
- * TAUT_EBUSY, nothing is changed. NULL is nothing. */
+ * caller's to know. TAUT_EBUSY: a thread is in a wait; nothing is changed. No other call may be
+ * under way. NULL is nothing. A child of fork(2) may end its copy. */
 TAUT_API int taut_fanout_destroy(struct taut_fanout *fanout);
 
 /*

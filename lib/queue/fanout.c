@@ -57,6 +57,8 @@ static void note_pressure(const struct taut_fanout *fanout, struct taut__child *
     }
 }
 
+#define STALLED (UINT64_C(1) << 63) /* in struct taut__child, stall */
+
 /* --- side list ------------------------------------------------------------------------------ */
 
 static void park(const struct taut_fanout *fanout, struct taut__child *child, uint32_t flow,
@@ -68,8 +70,8 @@ static void park(const struct taut_fanout *fanout, struct taut__child *child, ui
         at -= fanout->park_capacity;
     child->park[at] = (struct taut_fanout_item){.item = item, .flow = flow};
     if (child->park_count++ == 0) {
-        /* 0 means "nothing parked", and the clock has left that behind. */
-        atomic_store_explicit(&child->stall_since_ns, taut_now_ns(), memory_order_relaxed);
+        uint64_t before_ns = get(&child->stall) - taut_now_ns();
+        atomic_store_explicit(&child->stall, before_ns | STALLED, memory_order_relaxed);
         add(&child->stalls, 1);
     }
     atomic_store_explicit(&child->parked, child->park_count, memory_order_relaxed);
@@ -84,8 +86,8 @@ static struct taut_fanout_item unpark(const struct taut_fanout *fanout, struct t
     if (++child->park_first == fanout->park_capacity)
         child->park_first = 0;
     if (--child->park_count == 0) {
-        add(&child->stall_ns, taut_now_ns() - get(&child->stall_since_ns));
-        atomic_store_explicit(&child->stall_since_ns, 0, memory_order_relaxed);
+        uint64_t sum_ns = get(&child->stall) + taut_now_ns();
+        atomic_store_explicit(&child->stall, sum_ns & ~STALLED, memory_order_relaxed);
     }
     atomic_store_explicit(&child->parked, child->park_count, memory_order_relaxed);
     return oldest;
@@ -99,7 +101,7 @@ static void deliver(struct taut_fanout *fanout, uint32_t index, uint32_t flow, u
     struct taut__child *child = &fanout->child[index];
     uint32_t number = child->free[--child->free_count];
     struct taut__credit *credit = &child->credits[number];
-    credit->ticket += UINT32_C(1) << TAUT__TICKET_BITS;
+    credit->ticket += fanout->ticket_mask + 1;
     credit->item = item;
     credit->out = 1;
     struct taut_fanout_item *slot = taut_ring_reserve(&child->work);
@@ -169,10 +171,13 @@ int taut_fanout_send(struct taut_fanout *fanout, uint32_t child_index, uint32_t 
 
 /* --- returns -------------------------------------------------------------------------------- */
 
-static void credit_back(struct taut__child *child, uint32_t effective,
+static void credit_back(const struct taut_fanout *fanout, uint32_t index,
                         const struct taut_fanout_item *item)
 {
-    uint32_t number = item->ticket & TAUT__TICKET_MASK;
+    struct taut__child *child = &fanout->child[index];
+    uint32_t effective = fanout->effective;
+    /* Another child's wraps, or is beyond the last. */
+    uint32_t number = (item->ticket & fanout->ticket_mask) - index * effective;
     struct taut__credit *credit = &child->credits[number < effective ? number : 0];
     int outstanding = number < effective && credit->out && credit->ticket == item->ticket &&
                       credit->item == item->item;
@@ -194,7 +199,7 @@ static uint32_t reap_child(struct taut_fanout *fanout, uint32_t index,
     uint32_t count = 0;
     const struct taut_fanout_item *item;
     while (count < most && (item = taut_ring_peek(&child->back)) != NULL) {
-        credit_back(child, fanout->effective, item);
+        credit_back(fanout, index, item);
         returned[count++] = *item;
         taut_ring_release(&child->back);
     }
@@ -307,6 +312,7 @@ int taut_fanout_wait_returns(struct taut_fanout *fanout, uint64_t deadline_ns,
     const struct taut__queue_waiter waiter = {.event = &fanout->return_event,
                                               .ready = returns_ready,
                                               .announce = owner_announces,
+                                              .in_wait = &fanout->in_wait,
                                               .context = fanout};
     int code = taut__queue_refuse(&fanout->return_event, policy);
     if (code != 0)
@@ -390,8 +396,8 @@ int taut_fanout_stats(const struct taut_fanout *fanout, uint32_t child_index,
     stats->parked_high = get(&child->parked_high);
     stats->stalls = get(&child->stalls);
     stats->pressed_count = get(&child->pressed_count);
-    uint64_t since_ns = get(&child->stall_since_ns), now_ns = since_ns ? taut_now_ns() : 0;
-    stats->stall_ns = get(&child->stall_ns) + (now_ns > since_ns ? now_ns - since_ns : 0);
+    uint64_t stall = get(&child->stall);
+    stats->stall_ns = stall & STALLED ? (stall + taut_now_ns()) & ~STALLED : stall;
     stats->capacity = fanout->capacity;
     stats->effective = fanout->effective;
     stats->reserve = fanout->reserve;

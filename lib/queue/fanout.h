@@ -10,16 +10,14 @@
 
 #define TAUT__FANOUT_MAGIC UINT32_C(0x46414e4f)
 
-/* A ticket: the credit's number, and how often it was used, so that an item that comes back twice
- * is noticed even when its credit is in use again. */
-#define TAUT__TICKET_BITS 20
-#define TAUT__TICKET_MASK ((UINT32_C(1) << TAUT__TICKET_BITS) - 1)
-
 /* One credit. */
 struct taut__credit {
     uint64_t item;
-    uint32_t ticket; /* of its use now or last */
-    uint32_t out;    /* 1: with the child */
+    /* Of its use now or last. Below, the credit's number among those of all children, so that an
+     * item that comes back from another child is noticed; above, how often it was used, for one
+     * that comes back twice: as many bits as are left, 22 with 4 children of 240 credits. */
+    uint32_t ticket;
+    uint32_t out; /* 1: with the child */
 };
 
 struct taut__child {
@@ -33,19 +31,24 @@ struct taut__child {
     struct taut_fanout_item *park; /* a circle */
     uint32_t park_first, park_count;
     _Atomic uint32_t policy, pressed;
-    _Atomic uint64_t stall_since_ns; /* 0: nothing is parked */
+    /* How long something was parked, in one word, so that a reading is of one moment: 63 bits of
+     * ns; while something is, bit 63 is set, and the rest is short by the time at which it began.
+     */
+    _Atomic uint64_t stall;
     /* Written by the owner, read by anybody. Parked and outstanding are among them so that a reader
      * needs not subtract numbers of different moments. */
     _Atomic uint64_t sent, delivered, returned, outstanding, parked, parked_total, shed, refused;
-    _Atomic uint64_t outstanding_high, parked_high, stalls, stall_ns, pressed_count;
+    _Atomic uint64_t outstanding_high, parked_high, stalls, pressed_count;
 };
 
 struct taut_fanout {
     uint32_t magic;
     uint32_t children, effective, capacity, reserve, park_capacity, high_mark, low_mark;
     uint32_t closed;
-    uint32_t next;        /* child that the next reap begins with */
-    uint32_t dirty_count; /* of dirty[] */
+    uint32_t ticket_mask;     /* of the number in a ticket */
+    _Atomic uint32_t in_wait; /* 1: the owner is in a wait, asleep or not */
+    uint32_t next;            /* child that the next reap begins with */
+    uint32_t dirty_count;     /* of dirty[] */
     uint32_t *dirty;
     void *memory; /* of taut_fanout_create(), to be freed */
     struct taut__child *child;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
+#include "base/process.h"
 #include "queue/fanout.h"
 
 static int power_of_two(uint32_t value)
@@ -14,6 +15,11 @@ static int power_of_two(uint32_t value)
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
 }
 
 /* --- options -------------------------------------------------------------------------------- */
@@ -27,7 +33,7 @@ static int credit(struct taut_fanout_options *options, uint32_t *effective, stru
 {
     uint32_t batch = options->publish_batch;
     if (options->reserve == 0)
-        options->reserve = least(2 * batch, options->capacity / 2);
+        options->reserve = most(least(2 * batch, options->capacity / 2), batch - 1);
     if (options->reserve >= options->capacity)
         return taut_err_set(err, TAUT_EINVAL, "reserve %u leaves no credit of capacity %u",
                             options->reserve, options->capacity);
@@ -153,7 +159,7 @@ static void child_init(struct taut_fanout *fanout, uint32_t index,
     memory += layout->free_bytes;
     child->park = (struct taut_fanout_item *)(void *)memory;
     for (uint32_t i = 0; i < layout->effective; i++) {
-        child->credits[i] = (struct taut__credit){.ticket = i};
+        child->credits[i] = (struct taut__credit){.ticket = index * layout->effective + i};
         child->free[i] = layout->effective - 1 - i;
     }
     child->free_count = layout->effective;
@@ -188,6 +194,9 @@ int taut_fanout_init(struct taut_fanout **fanout, const struct taut_fanout_optio
     made->low_mark = layout.options.low_mark;
     made->child = (struct taut__child *)(void *)(bytes + layout.children_at);
     made->dirty = (uint32_t *)(void *)(bytes + layout.dirty_at);
+    /* At most 2^30 credits, so two bits at least are left for the uses of each. */
+    while (made->ticket_mask < made->children * made->effective - 1)
+        made->ticket_mask = made->ticket_mask * 2 + 1;
     code = taut_event_init(&made->return_event);
     TAUT_CHECK(code == 0);
     for (uint32_t i = 0; i < made->children; i++)
@@ -216,23 +225,23 @@ int taut_fanout_create(struct taut_fanout **fanout, const struct taut_fanout_opt
     return 0;
 }
 
-static int is_awaited(const struct taut_event *event)
+/* Acquire pairs with the end of taut__queue_wait(): who is out of it touches nothing any more. */
+static int is_awaited(const struct taut_fanout *fanout)
 {
-    struct taut_event_stats stats;
-    taut_event_stats(event, &stats);
-    return stats.waits != stats.caught + stats.parked + stats.expired;
+    uint32_t waits = atomic_load_explicit(&fanout->in_wait, memory_order_acquire);
+    for (uint32_t i = 0; i < fanout->children; i++)
+        waits |=
+            atomic_load_explicit(&fanout->child[i].work.consumer.in_wait, memory_order_acquire);
+    return waits != 0;
 }
 
 int taut_fanout_destroy(struct taut_fanout *fanout)
 {
     if (!fanout)
         return 0;
-    TAUT_CHECK(fanout->magic == TAUT__FANOUT_MAGIC);
-    /* All are looked at before one is ended, so that a refusal changes nothing. */
-    int busy = is_awaited(&fanout->return_event);
-    for (uint32_t i = 0; i < fanout->children; i++)
-        busy |= is_awaited(&fanout->child[i].event);
-    if (busy)
+    if (fanout->magic != TAUT__FANOUT_MAGIC)
+        return TAUT_EINVAL;
+    if (fanout->return_event.generation == taut__process_generation() && is_awaited(fanout))
         return TAUT_EBUSY;
     int code = taut_event_destroy(&fanout->return_event);
     for (uint32_t i = 0; i < fanout->children; i++)

@@ -74,6 +74,7 @@ int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_
                      const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
     struct taut_spin spin;
+    atomic_store_explicit(waiter->in_wait, 1, memory_order_relaxed);
     taut_spin_begin(&spin, deadline_ns, policy);
     int outcome = TAUT_WAIT_CAUGHT;
     if (!spin_for(waiter, &spin)) {
@@ -83,9 +84,11 @@ int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_
             outcome = sleep_for(waiter, deadline_ns, &spin.report);
             waiter->announce(waiter->context, 0);
         }
-        if (outcome < 0)
-            return outcome;
     }
+    /* Release pairs with taut_ring_destroy() and taut_fanout_destroy(): the last touch. */
+    atomic_store_explicit(waiter->in_wait, 0, memory_order_release);
+    if (outcome < 0)
+        return outcome;
     taut_spin_end(&spin, (uint32_t)outcome, report);
     return outcome;
 }
@@ -110,6 +113,7 @@ int taut_ring_wait_items(struct taut_ring *ring, uint64_t deadline_ns,
     const struct taut__queue_waiter waiter = {.event = ring->event,
                                               .ready = items_ready,
                                               .announce = consumer_announces,
+                                              .in_wait = &ring->consumer.in_wait,
                                               .context = ring};
     int code = taut__queue_refuse(ring->event, policy);
     if (code != 0)
@@ -136,6 +140,7 @@ int taut_ring_wait_space(struct taut_ring *ring, uint64_t deadline_ns,
     const struct taut__queue_waiter waiter = {.event = ring->space_event,
                                               .ready = space_ready,
                                               .announce = producer_announces,
+                                              .in_wait = &ring->producer.in_wait,
                                               .context = ring};
     if (ring->producer.limit == 0)
         return TAUT_ESTATE;

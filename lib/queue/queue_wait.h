@@ -11,6 +11,7 @@ struct taut__queue_waiter {
     int (*ready)(void *context);
     /* Sets (1) or clears (0) the flags by which publishers know that they must wake. */
     void (*announce)(void *context, uint32_t waits);
+    _Atomic uint32_t *in_wait; /* 1 from the begin to the last touch: destroying looks at it */
     void *context;
 };
 

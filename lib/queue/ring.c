@@ -136,6 +136,7 @@ int taut__ring_init_at(struct taut_ring *ring, const struct taut_ring_options *o
     ring->event = in_effect.event;
     ring->space_event = in_effect.space_event;
     ring->start = start;
+    ring->generation = taut__process_generation_enter();
     ring->magic = TAUT__RING_MAGIC;
     return 0;
 }
@@ -175,8 +176,10 @@ int taut_ring_destroy(struct taut_ring *ring)
         return 0;
     if (ring->magic != TAUT__RING_MAGIC || !ring->memory)
         return TAUT_EINVAL;
-    if (atomic_load_explicit(&ring->consumer_waits, memory_order_relaxed) ||
-        atomic_load_explicit(&ring->producer_waits, memory_order_relaxed))
+    /* pairs with the end of taut__queue_wait(): who is out of it touches nothing any more */
+    if (ring->generation == taut__process_generation() &&
+        (atomic_load_explicit(&ring->consumer.in_wait, memory_order_acquire) ||
+         atomic_load_explicit(&ring->producer.in_wait, memory_order_acquire)))
         return TAUT_EBUSY;
     ring->magic = 0;
     free(ring->memory);

@@ -111,9 +111,10 @@ static void *work(void *context)
         } else if (count == 0) {
             if (taut_fanout_closed(fanout, worker->index))
                 break;
-            int outcome =
-                taut_fanout_wait_work(fanout, worker->index, late(), &worker->crew->policy, NULL);
-            /* A child may have no work for long; what is lost, the owner waits for in vain. */
+            /* Without an end: a child whose wake-up is lost sleeps on, and the owner, which waits
+             * for what it has, is late. */
+            int outcome = taut_fanout_wait_work(fanout, worker->index, TAUT_NEVER_NS,
+                                                &worker->crew->policy, NULL);
             if (outcome < 0) {
                 worker->failed++;
                 break;

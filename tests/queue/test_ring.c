@@ -425,19 +425,6 @@ static void indices_that_cannot_be_abort_in_all_builds(void **state)
     assert_int_equal(taut_ring_destroy(ring), 0);
 }
 
-static void a_ring_that_a_side_sleeps_on_is_not_destroyed(void **state)
-{
-    (void)state;
-    struct taut_ring *ring = make(16, 8);
-    atomic_store(&ring->consumer_waits, 1);
-    assert_int_equal(taut_ring_destroy(ring), TAUT_EBUSY);
-    atomic_store(&ring->consumer_waits, 0);
-    atomic_store(&ring->producer_waits, 1);
-    assert_int_equal(taut_ring_destroy(ring), TAUT_EBUSY);
-    atomic_store(&ring->producer_waits, 0);
-    assert_int_equal(taut_ring_destroy(ring), 0);
-}
-
 static void misuse_aborts(void **state)
 {
     (void)state;
@@ -470,7 +457,6 @@ int main(void)
         cmocka_unit_test(a_closed_ring_is_drained_and_then_closed),
         cmocka_unit_test(misuse_aborts),
         cmocka_unit_test(indices_that_cannot_be_abort_in_all_builds),
-        cmocka_unit_test(a_ring_that_a_side_sleeps_on_is_not_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
