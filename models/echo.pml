@@ -133,7 +133,7 @@ active proctype consumer()
     :: index < ITEMS && index == other ->
         other = memory[TAIL];
         if
-        :: other - index == 1 ->
+        :: other != index -> /* one or more: the echo may be of this item, or of a later one */
 #ifdef TWIN_ECHO_AT_FIRST
             at = memory[ECHO_AT];
             got = memory[ECHO];
@@ -150,8 +150,7 @@ active proctype consumer()
 #endif
             fi;
             atomic { assert(got == index + 1); got = 0; at = 0; index++; head = index }
-        :: other - index > 1 /* from the slots, below */
-        :: other == index    /* nothing yet */
+        :: other == index /* nothing yet */
         fi
     :: index != other ->
         atomic { assert(memory[index % CAPACITY] == index + 1); index++; head = index }

@@ -29,9 +29,11 @@
  * With PLAIN it is one ring without credit, whose producer waits for space: taut_ring_wait_space()
  * as wait_space(), wake_producer() as wakes_for_space().
  *
- * Left out: an item's value told beside the index (echo.pml), close, the side list's bound, several
- * children (they share nothing but the owner's fence), wrap of the 64-bit indices. Each run is
- * finite, so an end state in which somebody sleeps is all that can go wrong with the waits.
+ * Left out: an item's value told beside the index (echo.pml), close, the side list's bound, wrap of
+ * the 64-bit indices, and several children: these share the owner's fence, its list of rings to
+ * flush, and the event of returns, whose epoch each of them moves (tests/queue/test_fences.c has
+ * three). Each run is finite, so an end state in which somebody sleeps is all that can go wrong with
+ * the waits.
  *
  * pan: -DSAFETY
  * config whole: -DBATCH=4 -DRESERVE=3

@@ -13,9 +13,11 @@ Lines of the model's opening comment say what is to be done:
                                 brackets: "assertion violated [-DROUNDS=1]"
 
 A model holds when its whole state space was searched without an error, and at its default size left
-no statement unreached. Out of memory, too deep, cut short, a twin that holds or fails in another way: a
-failure. Exit codes: 0 as wanted, 1 not, 77 spin is not installed.
+no statement unreached; and of the lines that only other sizes have there is none that no size reached.
+Out of memory, too deep, cut short, a twin that holds or fails in another way: a failure. Exit codes: 0 as
+wanted, 1 not, 77 spin is not installed.
 """
+import collections
 import os
 import re
 import shutil
@@ -32,6 +34,7 @@ STATES = re.compile(r"^ *([\d.e+]+) states, stored$", re.M)
 ERRORS = re.compile(r"^State-vector .*, errors: (\d+)$", re.M)
 FAULT = re.compile(r"^pan:\d+: (.*) \(at depth \d+\)$", re.M)
 UNREACHED = re.compile(r"^unreached in (?:proctype |claim )?(\w+)\n((?:\t.*\n)*)", re.M)
+PLACE = re.compile(r"\b\w+\.pml:(\d+)\b")
 PARTIAL = ("Search not completed", "max search depth too small", "out of memory", "Bit statespace")
 
 
@@ -79,7 +82,8 @@ def judge(text):
     return int(float(stored.group(1))), faults
 
 
-def holds(model, at, defines, flags, whole):
+def holds(model, at, defines, flags, whole, seen):
+    """How many states; `seen` gets the lines that are there, and those of which something was reached."""
     text = search(model, at, defines, flags)
     faults = FAULT.findall(text)
     if faults:
@@ -92,7 +96,24 @@ def holds(model, at, defines, flags, whole):
             if not line.strip().startswith("(") and "-end-" not in line]
     if dead and whole:
         raise Failure("statements that no run reaches:\n" + "\n".join("    " + line for line in dead))
+    _, listed = run(["./pan", "-d"], at, SECONDS)
+    there = collections.Counter(PLACE.findall(listed))  # an inline's line as often as it is used
+    if not there:
+        raise Failure("the verifier does not list its statements:\n" + tail(listed))
+    dead = collections.Counter(PLACE.findall("\n".join(dead)))
+    seen["there"] |= {int(line) for line in there}
+    seen["reached"] |= {int(line) for line, count in there.items() if dead[line] < count}
     return states
+
+
+def all_reached(model, seen):
+    dead = sorted(seen["there"] - seen["reached"])
+    if dead:
+        with open(model, encoding="utf-8") as text:
+            lines = text.read().splitlines()
+        raise Failure("lines that no size reaches:\n" +
+                      "\n".join("    %d: %s" % (line, lines[line - 1].strip()) for line in dead))
+    return "%d lines" % len(seen["there"])
 
 
 def refuted(model, at, defines, flags, wanted):
@@ -133,9 +154,11 @@ def check(model, build):
         return "as many as are told"
 
     step("twins", complete)
+    seen = {"there": set(), "reached": set()}
     for size, defines in sizes:
         step("holds, %s" % size, lambda: "%d states" % holds(
-            model, os.path.join(build, name, size), defines.split(), ["-O2", *flags], not defines))
+            model, os.path.join(build, name, size), defines.split(), ["-O2", *flags], not defines, seen))
+    step("reached", lambda: all_reached(model, seen))
     for twin, wanted, defines in twins:
         step(twin, lambda: "refuted: %s" % refuted(
             model, os.path.join(build, name, twin), ["-D" + twin, *defines.split()], ["-O1", *flags],

@@ -68,7 +68,7 @@ class Models(TreeTest):
 
     def test_good(self):
         code, last, text = self.run_it(" * config three: -DTIMES=3\n" + GOOD)
-        self.assertEqual((code, last), (0, "5 passed, 0 failed, 0 skipped"), text)
+        self.assertEqual((code, last), (0, "6 passed, 0 failed, 0 skipped"), text)
         self.assertRegex(text, r"sum holds, default: \d+ states")
         self.assertRegex(text, r"sum holds, three: \d+ states")
         self.assertIn("sum TWIN_KEPT: refuted: invalid end state", text)
@@ -101,17 +101,24 @@ class Models(TreeTest):
         self.refuse("statements that no run reaches", more="    ;\n    if\n    :: sum > 9 -> sum = 0\n"
                                                          "    :: sum <= 9\n    fi\n")
 
+    def test_lines_of_another_size_that_no_run_reaches(self):
+        more = "    ;\n#ifdef MORE\n    if\n    :: sum > 9 ->\n        sum = sum\n    :: sum <= 9\n    fi\n#endif\n"
+        header = " * config more: -DMORE\n" + GOOD
+        self.refuse("lines that no size reaches", header, more=more)
+        code, _, text = self.run_it(header, more=more.replace("> 9", "> 2").replace("<= 9", "<= 2"))
+        self.assertEqual(code, 0, text)
+
     def test_a_search_cut_short(self):
         with mock.patch.object(check_models, "DEPTH", 5), self.assertRaises(check_models.Failure) as caught:
             path = self.write("sum.pml", MODEL % (GOOD, ""))
-            check_models.holds(path, os.path.join(self.root, "b"), [], ["-DSAFETY"], True)
+            check_models.holds(path, os.path.join(self.root, "b"), [], ["-DSAFETY"], True, {"there": set(), "reached": set()})
         self.assertIn("max search depth too small", str(caught.exception))
 
     def test_out_of_memory(self):
         with self.assertRaises(check_models.Failure) as caught:
             path = self.write("sum.pml", MODEL % (GOOD, ""))
             with mock.patch.object(check_models, "MEMORY_MB", 1):
-                check_models.holds(path, os.path.join(self.root, "b"), [], ["-DSAFETY"], True)
+                check_models.holds(path, os.path.join(self.root, "b"), [], ["-DSAFETY"], True, {"there": set(), "reached": set()})
         self.assertIn("not the whole state space", str(caught.exception))
 
     def test_without_spin(self):
