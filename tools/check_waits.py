@@ -4,15 +4,15 @@
 
 Refused outside lib/wait and tests/:
 
-- sched_yield, usleep and their relatives; nanosleep and clock_nanosleep also outside lib/base, whose
+- sched_yield, usleep and their relatives, poll(2) and select(2) on nothing; nanosleep and clock_nanosleep also outside lib/base, whose
   taut_sleep_until_ns() sleeps to an absolute deadline;
 - the CPU's pause instruction, as an intrinsic or in assembly;
 - condition variables, in lib/wait as well: their wake-ups can be lost, and their deadlines are another
   clock's;
 - a full fence outside lib/base/fence.c: one half of a wait whose other half is elsewhere;
-- a loop that does nothing but pause, or look at an atomic, until that changes. A loop that asks
-  taut_spin_next() or the clock has an end and passes; so does one around a compare and swap that
-  repeats because of others' progress.
+- a loop that does nothing but pause, or look (at an atomic, a flag, what a function says), until that
+  changes. A loop that asks taut_spin_next() or the clock, and looks at the answer, has an end and passes;
+  so does one around a compare and swap that repeats because of others' progress.
 
 A place may be excused by a comment that says why, on its line, right above it, or within the loop:
 /* bare wait: REASON */.
@@ -28,8 +28,10 @@ import tree  # noqa: E402
 EXCUSE = re.compile(r"bare wait:\s*\w+")
 # (what, where it may stand, why not elsewhere)
 CALLS = (
-    (re.compile(r"\b(?:sched_yield|usleep|pthread_yield|thrd_yield)\s*\("), ("lib/wait/", "tests/"),
-     "a bare yield or sleep outside lib/wait"),
+    (re.compile(r"\b(?:(?:SYS_|__NR_)?sched_yield|usleep|pthread_yield|thrd_yield)\b"),
+     ("lib/wait/", "tests/"), "a bare yield or sleep outside lib/wait"),
+    (re.compile(r"\bp?poll\s*\(\s*NULL\b|\bp?select\s*\(\s*0\s*,"), ("tests/",),
+     "a sleep in the disguise of poll(2) or select(2)"),
     (re.compile(r"\b(?:clock_nanosleep|nanosleep|thrd_sleep|sleep)\s*\("), ("lib/base/", "tests/"),
      "a sleep outside lib/base: taut_sleep_until_ns(), or the wait primitive"),
     (re.compile(r"\b(?:_mm_pause|__builtin_ia32_pause|__yield|__builtin_arm_yield)\s*\("),
@@ -45,7 +47,12 @@ SPIN_ROOMS = ("lib/wait/", "tests/")
 ATOMIC = re.compile(r"\b(?:atomic_(?:load|exchange|fetch|compare_exchange|flag_test_and_set)\w*|"
                     r"__atomic_\w+|__sync_\w+)\s*\(|\.load\s*\(|\.exchange\s*\(")
 SWAP = re.compile(r"compare_exchange|compare_and_swap")
-BOUNDED = re.compile(r"\b(?:taut_+spin_next|taut_+now_ns|taut_+wait|taut_+futex_wait)\s*\(")
+# The clock counts where somebody looks at what it says.
+BOUNDED = re.compile(r"\b(?:taut_+spin_next|taut_+wait|taut_+futex_wait)\s*\(|"
+                     r"(?<!\(void\))\btaut_+now_ns\s*\(")
+# A condition that only looks: a call or a flag, nothing that it changes.
+LOOKS = re.compile(r"\w\s*\(|^\(\s*!?\s*[\w.>-]+\s*\)$")
+CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 LOOP = re.compile(r"\b(while|for|do)\b")
 PAUSE = re.compile(r"\b\w*(?:pause|relax|yield)\w*\s*\(", re.I)
 # What an idle body may consist of, taken away one after another.
@@ -54,6 +61,7 @@ IDLE = (
     re.compile(r"\bif\s*@\s*\{\s*(?:break|return|goto)\b[^;{}]*;\s*\}"),
     re.compile(r"\b\w*(?:pause|relax|yield)\w*\s*@\s*;", re.I),
     re.compile(r"(?:\b[\w\s*]+\s)?\b\w+\s*=\s*(?:[\w.]+|[\w.]+\s*@)\s*;"),
+    re.compile(r"@\s*taut_+now_ns\s*@\s*;"),  # (void)taut_now_ns();
     re.compile(r"\b__asm__\b[^;]*;"),
     re.compile(r"\bcontinue\s*;"),
 )
@@ -147,6 +155,10 @@ def spins(code):
             found.append((at, end))
             continue
         if not ATOMIC.search(whole):
+            # A system call that is begun again is no spin.
+            if match.group(1) != "for" and "EINTR" not in condition and \
+                    LOOKS.search(condition) and not CHANGES.search(whole):
+                found.append((at, end))
             continue
         endless = re.fullmatch(r"\(\s*(?:1|true|;\s*;)\s*\)", condition)
         if not endless and not ATOMIC.search(condition):

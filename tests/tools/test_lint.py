@@ -281,6 +281,13 @@ class Waits(TreeTest):
                 self.refuse("%s (x);\n" % name, what, "bench/wait/a.cpp")
                 self.accept("my_%s(x); /* not %s() */ f(\"%s(x)\");\n" % (name, name, name), "lab/rig/a.c")
 
+    def test_yields_and_sleeps_in_disguise(self):
+        self.refuse("syscall(SYS_sched_yield);\n", "yield or sleep")
+        self.refuse("void (*rest)(void) = (void (*)(void))sched_yield;\n", "yield or sleep")
+        self.refuse("poll(NULL, 0, 1);\n", "in the disguise")
+        self.refuse("select(0, NULL, NULL, NULL, &soon);\n", "in the disguise")
+        self.accept("poll(&fd, 1, 5);\nselect(fd + 1, &set, NULL, NULL, NULL);\n")
+
     def test_who_may(self):
         self.accept("sched_yield();\n_mm_pause();\n", "lib/wait/a.c")
         self.accept("clock_nanosleep(x);\n", "lib/base/a.c")
@@ -311,7 +318,9 @@ class Waits(TreeTest):
                  "    }\n}", "while (atomic_exchange(&lock, 1)) ;",
                  "while (atomic_flag_test_and_set(&x)) /* soon */ ;",
                  "while (!atomic_compare_exchange_weak(&x, &zero, 1))\n    zero = 0;",
-                 "while (tries-- && !atomic_load(&x)) ;")
+                 "while (tries-- && !atomic_load(&x)) ;", "while (taut_ring_peek(ring) == NULL) ;",
+                 "while (!ready()) {\n}", "while (!flag) ;", "while (!x->flag) continue;",
+                 "while (!atomic_load(&x))\n    (void)taut_now_ns();")
         for number, text in enumerate(texts):
             for room in ("lib/port", "lib/wait", "tests/port"):
                 self.write("%s/a%d.c" % (room, number), text + "\n")
@@ -329,7 +338,8 @@ class Waits(TreeTest):
                      "while (atomic_load(&x)) {\n    work();\n}",
                      "for (i = 0; i < atomic_load(&x); i++)\n    sum += a[i];",
                      "for (;;) {\n    if (atomic_load(&x))\n        break;\n    poll(&fd, 1, -1);\n}",
-                     "while (*p == ' ')\n    ;", "x = atomic_load(&y);\n", "/* while (atomic_load(&x)) ; */"):
+                     "while (*p == ' ')\n    ;", "while (read_some(fd) == EINTR)\n    ;",
+                     "while ((n = read_some(fd)) > 0)\n    ;", "while (skip(p++))\n    ;", "x = atomic_load(&y);\n", "/* while (atomic_load(&x)) ; */"):
             self.write("lib/port/a%d.c" % len(os.listdir(self.root + "/lib/port")), text + "\n")
         self.assert_accepts(self.tool)
 
