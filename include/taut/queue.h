@@ -48,7 +48,8 @@ extern "C" {
 
 #define TAUT_RING_CAPACITY_MAX   UINT32_C(0x40000000)
 #define TAUT_RING_ITEM_BYTES_MAX UINT32_C(65536)
-#define TAUT_RING_BATCH          8u /* bench/records: 8 items of 8 bytes fill a line */
+/* 8 items of 8 bytes fill a line; bench/records/2026-12-01-queue.md */
+#define TAUT_RING_BATCH 8u
 
 struct taut_ring_options {
     uint32_t size;          /* sizeof(struct taut_ring_options); 0 = as in version 0.1 */

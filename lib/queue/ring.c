@@ -24,7 +24,8 @@
 #include "base/options.h"
 #include "base/process.h"
 
-/* Empty looks in a row after which the consumer fetches the slot's line together with the index: */
+/* Empty looks in a row after which the consumer fetches the slot's line together with the index:
+ * not while it keeps up with a stream. bench/records/2026-12-01-queue.md */
 #define IDLE_LOOKS 8u
 
 /* How far before it is written the producer asks for a slot's line: a transfer takes as long as the
@@ -478,7 +479,8 @@ static uint64_t reading(const _Atomic uint64_t *counter)
 void taut_ring_stats(const struct taut_ring *ring, struct taut_ring_stats *stats)
 {
     memset(stats, 0, sizeof *stats);
-    stats->popped = reading(&ring->head) - ring->start;
+    /* Acquire: the tail is read after it, so that no more was popped than pushed. */
+    stats->popped = atomic_load_explicit(&ring->head, memory_order_acquire) - ring->start;
     stats->pushed = reading(&ring->tail) - ring->start;
     stats->publications = reading(&ring->producer.publications);
     stats->releases = reading(&ring->consumer.publications);
