@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <sys/mman.h>
+
 #include <taut/wait.h>
 
 #include "base/futex.h"
@@ -307,6 +309,27 @@ static void waits_are_the_sum_of_their_outcomes(void **state)
     assert_int_equal(stats.sleeps, 2);
 }
 
+/* A waiter that is back may free its event, whatever its publisher is still doing: here the memory
+ * goes in the wake itself. */
+static struct taut_event *doomed;
+
+static void unmap_the_event(void)
+{
+    munmap(doomed, 4096);
+}
+
+static void a_publisher_touches_nothing_after_its_wake(void **state)
+{
+    (void)state;
+    doomed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(doomed, MAP_FAILED);
+    assert_int_equal(taut_event_init(doomed), 0);
+    atomic_fetch_add(&doomed->state, 1); /* one sleeps */
+    virtual.on_wake = unmap_the_event;
+    assert_int_equal(taut_event_publish(doomed), 1);
+    assert_int_equal(virtual.wakes, 1);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, virtual_teardown)
 
 int main(void)
@@ -324,6 +347,7 @@ int main(void)
         CASE(quiesce_reaches_who_spins_and_who_yields),
         CASE(an_epoch_that_wraps_is_an_epoch_that_moved),
         CASE(waits_are_the_sum_of_their_outcomes),
+        CASE(a_publisher_touches_nothing_after_its_wake),
     };
     return cmocka_run_group_tests_name("wait/park", tests, NULL, NULL);
 }
