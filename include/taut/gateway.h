@@ -10,9 +10,10 @@
  * read is bounded in bytes and time and never holds up another session. Input is handled where it
  * was received; only the tail of a message that is split over two receives is copied, once.
  *
- * Threads: create, start, stop, destroy from one controlling thread; stats from any. Handlers run
- * on worker threads: one worker's calls are serial, `worker` tells which. Blocking: stop() until
- * its deadline. Allocation: none by a worker after its start, as long as handlers do not allocate.
+ * Threads: create, start, stop, destroy from one controlling thread; what reads (stats, port,
+ * workers, effective) and cut from any, from create until destroy. Handlers run on worker threads:
+ * one worker's calls are serial, `worker` tells which. Blocking: stop() until its deadline.
+ * Allocation: none by a worker after its start, as long as handlers do not allocate.
  */
 #ifndef TAUT_GATEWAY_H
 #define TAUT_GATEWAY_H
@@ -119,7 +120,7 @@ TAUT_API int taut_gateway_create(struct taut_gateway **gateway,
 /* Binds the address and starts the threads; when it returns 0, connections are accepted. */
 TAUT_API int taut_gateway_start(struct taut_gateway *gateway, struct taut_err *err);
 
-/* The TCP port that it listens on. */
+/* The TCP port that it listens on; 0 before it does. */
 TAUT_API uint16_t taut_gateway_port(const struct taut_gateway *gateway);
 
 /* Stops accepting, logs sessions out, ends the threads. Sessions that do not answer by the
@@ -127,19 +128,22 @@ TAUT_API uint16_t taut_gateway_port(const struct taut_gateway *gateway);
 TAUT_API int taut_gateway_stop(struct taut_gateway *gateway, uint64_t deadline_ns);
 
 /* Ends the waiting of a taut_gateway_stop() that is under way, or of the next one: what has not
- * logged out is cut now. Any thread, between taut_gateway_start() and taut_gateway_destroy(). */
+ * logged out is cut now. Any thread, from create until destroy. */
 TAUT_API void taut_gateway_cut(struct taut_gateway *gateway);
 
 TAUT_API void taut_gateway_destroy(struct taut_gateway *gateway);
 
-/* worker UINT32_MAX = the sum. */
+/* worker UINT32_MAX = the sum. Any thread, from create until destroy: what a thread of the gateway
+ * has not made yet, because taut_gateway_start() has not returned or was never called, counts as
+ * zeros (cpu_bound -1). 0, or TAUT_EINVAL: no such worker; then it is all zeros, too. */
 TAUT_API int taut_gateway_stats(const struct taut_gateway *gateway, uint32_t worker,
                                 struct taut_gateway_stats *stats);
 
 TAUT_API uint32_t taut_gateway_workers(const struct taut_gateway *gateway);
 
-/* The options in effect after defaults. options->size is the caller's, as where options are given.
- * 0, or TAUT_EINVAL: no version has that size; nothing is written. */
+/* The options in effect after defaults, before start those that were given. options->size is the
+ * caller's, as where options are given. 0, or TAUT_EINVAL: no version has that size; nothing is
+ * written. */
 TAUT_API int taut_gateway_effective(const struct taut_gateway *gateway,
                                     struct taut_gateway_options *options);
 

@@ -65,8 +65,10 @@ static int make_ready(struct taut__acceptor *a, struct taut_conn *listener, stru
                                         .buffer_bytes = 4096};
     atomic_store_explicit(&a->counters.tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
     int code = taut_port_create(&a->port, &options, err);
-    if (code == 0)
-        code = taut_port_listen(a->port, g->options.host, g->options.port_number, 1, listener, err);
+    if (code)
+        return code;
+    taut__port_show(&a->counters, a->port);
+    code = taut_port_listen(a->port, g->options.host, g->options.port_number, 1, listener, err);
     if (code == 0)
         atomic_store_explicit(&g->port_number, taut_port_local(a->port, *listener),
                               memory_order_relaxed);

@@ -279,9 +279,11 @@ int taut_gateway_stop(struct taut_gateway *g, uint64_t deadline_ns)
 void taut_gateway_cut(struct taut_gateway *g)
 {
     atomic_store_explicit(&g->cut_now, 1, memory_order_release); /* pairs with stop_deadline() */
-    for (uint32_t i = 0; i < g->options.workers; i++)
-        if (g->workers[i].port)
-            taut_port_wake(g->workers[i].port);
+    for (uint32_t i = 0; i < g->options.workers; i++) {
+        struct taut_port *port = taut__port_seen(&g->workers[i].counters);
+        if (port) /* who has none yet does not wait either */
+            taut_port_wake(port);
+    }
 }
 
 /* --- readings -------------------------------------------------------------------------------- */
@@ -302,9 +304,10 @@ int taut_gateway_effective(const struct taut_gateway *g, struct taut_gateway_opt
     struct taut_gateway_options whole = g->options;
     if (taut_gateway_port(g)) /* once it listens: what 0 became */
         whole.port_number = taut_gateway_port(g);
-    struct taut_port_options port = {.size = sizeof port};
-    if (g->workers[0].port && taut_port_effective(g->workers[0].port, &port) == 0)
-        whole.spin_ns = port.spin_ns;
+    const struct taut_port *port = taut__port_seen(&g->workers[0].counters);
+    struct taut_port_options of_port = {.size = sizeof of_port};
+    if (port && taut_port_effective(port, &of_port) == 0)
+        whole.spin_ns = of_port.spin_ns;
     return taut__options_give(&options_kind, options, &whole);
 }
 
@@ -339,8 +342,7 @@ static void add_port(struct taut_port_stats *sum, const struct taut_port *port)
     sum->late_max_ns = s.late_max_ns > sum->late_max_ns ? s.late_max_ns : sum->late_max_ns;
 }
 
-static void add(struct taut_gateway_stats *sum, const struct taut__counters *counters,
-                const struct taut_port *port)
+static void add(struct taut_gateway_stats *sum, const struct taut__counters *counters)
 {
     uint64_t queue_peak = sum->send_queue_peak;
     uint64_t port_refused = sum->port.refused;
@@ -350,7 +352,7 @@ static void add(struct taut_gateway_stats *sum, const struct taut__counters *cou
     sum->send_queue_peak = taut__get(&counters->send_queue_peak);
     if (sum->send_queue_peak < queue_peak)
         sum->send_queue_peak = queue_peak;
-    add_port(&sum->port, port);
+    add_port(&sum->port, taut__port_seen(counters));
     sum->refused += sum->port.refused - port_refused;
 }
 
@@ -363,7 +365,7 @@ int taut_gateway_stats(const struct taut_gateway *g, uint32_t worker,
         if (worker >= g->options.workers)
             return TAUT_EINVAL;
         const struct taut__worker *w = &g->workers[worker];
-        add(stats, &w->counters, w->port);
+        add(stats, &w->counters);
         stats->cpu_bound =
             atomic_load_explicit((_Atomic int32_t *)&w->counters.cpu_bound, memory_order_relaxed);
         stats->tid =
@@ -371,8 +373,8 @@ int taut_gateway_stats(const struct taut_gateway *g, uint32_t worker,
         return 0;
     }
     for (uint32_t i = 0; i < g->options.workers; i++)
-        add(stats, &g->workers[i].counters, g->workers[i].port);
-    add(stats, &g->acceptor.counters, g->acceptor.port);
+        add(stats, &g->workers[i].counters);
+    add(stats, &g->acceptor.counters);
     stats->connections_peak = taut__get(&g->total_peak);
     return 0;
 }

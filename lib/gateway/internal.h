@@ -76,7 +76,21 @@ struct taut__counters {
 #undef TAUT__DECLARE
     _Atomic int32_t cpu_bound;
     _Atomic uint32_t tid;
+    _Atomic(struct taut_port *) port; /* the thread's own, once made: for readers of statistics */
 };
+
+/* A thread of the gateway has made its port, which lives until destroy. */
+static inline void taut__port_show(struct taut__counters *counters, struct taut_port *port)
+{
+    atomic_store_explicit(&counters->port, port, memory_order_release); /* with taut__port_seen() */
+}
+
+/* For other threads, while the gateway may be starting: NULL before the port is there, whole. */
+static inline struct taut_port *taut__port_seen(const struct taut__counters *counters)
+{
+    return atomic_load_explicit((_Atomic(struct taut_port *) *)&counters->port,
+                                memory_order_acquire); /* pairs with taut__port_show() */
+}
 
 /* Relaxed: a counter orders nothing, and has one writer. */
 static inline void taut__count(_Atomic uint64_t *counter, uint64_t n)

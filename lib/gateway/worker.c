@@ -372,6 +372,7 @@ static int make_ready(struct taut__worker *w, struct taut_err *err)
     code = taut_port_create(&w->port, &options, err);
     if (code)
         return code;
+    taut__port_show(&w->counters, w->port);
     if (handler->on_worker) {
         code = handler->on_worker(handler->context, w->index, g->options.workers);
         if (code)
