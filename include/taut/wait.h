@@ -34,11 +34,11 @@
  *
  * Threads: an event may be published to and waited for by any number of threads of one process. A
  * struct taut_window and a struct taut_spin belong to one thread. Blocking: taut_wait() only.
- * Allocation: none, except while the machine is read (taut_window_init(), the first event of a
- * process). Ownership: the caller owns all memory; it must outlive the last waiter, which
- * taut_event_destroy() checks. A waiter that has returned may end and free the event even though
- * the publisher that woke it has not returned yet. Errors: codes of taut/err.h; expired is an
- * outcome.
+ * Allocation: none, except while the machine is read (taut_window_init(); the first event, or spin
+ * without a window, of a process). Ownership: the caller owns all memory; it must outlive the last
+ * waiter, which taut_event_destroy() checks. A waiter that has returned may end and free the event
+ * even though the publisher that woke it has not returned yet. Errors: codes of taut/err.h; expired
+ * is an outcome.
  *
  * Caveats: the epoch has 32 bits; a waiter that sleeps through exactly 2^32 publications misses
  * them. An event made before fork(2) belongs to the parent: the child's copy refuses to wait

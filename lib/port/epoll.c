@@ -25,7 +25,6 @@
 
 #include "base/check.h"
 #include "port/epoll.h"
-#include "wait/window.h"
 
 /* --- ready list ------------------------------------------------------------------------------ */
 
@@ -250,6 +249,15 @@ static void epoll_stop(struct taut_port *port)
     close_if_open(state->epoll_fd);
 }
 
+/* The first spin of a process reads files to learn what spinning is worth here. One of no length,
+ * so that it is not a poll's. */
+static void read_machine(void)
+{
+    struct taut_spin spin;
+    taut_spin_begin(&spin, 0, NULL);
+    taut_spin_end(&spin, TAUT_WAIT_CAUGHT, NULL);
+}
+
 static int epoll_start(struct taut_port *port, struct taut_err *err)
 {
     struct taut__port_epoll_state *state = port->kind;
@@ -259,7 +267,7 @@ static int epoll_start(struct taut_port *port, struct taut_err *err)
     state->stream_slots = (uint32_t *)(void *)(state + 1);
     state->stream_places = state->stream_slots + port->options.connections;
     state->wake_fd = state->reserve_fd = -1;
-    (void)taut__spin_default(NULL); /* reads files, once a process: here, and not in a poll */
+    read_machine();
     state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (state->epoll_fd >= 0)
         state->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

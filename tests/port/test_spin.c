@@ -10,18 +10,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
+
 #define TICK_NS    TAUT_NS_PER_US /* what a reading of the clock costs */
 #define OVERRUN_NS 7000u          /* what a sleep takes beyond its time-out */
 
 static uint64_t now_ns, jump_ns;
 static uint32_t looks, kernel_sleeps, jump_at, wake_at;
 static struct taut_port *woken_port;
+static uint32_t machine_reads; /* looks for a cgroup: each opens files */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms);
 int __wrap_epoll_pwait2(int set, struct epoll_event *events, int most,
                         const struct timespec *timeout, const sigset_t *mask);
 int __real_epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms);
+int __wrap_taut__cgroup_find(struct taut__cgroup *cgroup, const char *controller,
+                             const char *cgroup_root, const char *proc_root, struct taut_err *err);
+int __real_taut__cgroup_find(struct taut__cgroup *cgroup, const char *controller,
+                             const char *cgroup_root, const char *proc_root, struct taut_err *err);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -55,6 +62,13 @@ int __wrap_epoll_pwait2(int set, struct epoll_event *events, int most,
     return count;
 }
 
+int __wrap_taut__cgroup_find(struct taut__cgroup *cgroup, const char *controller,
+                             const char *cgroup_root, const char *proc_root, struct taut_err *err)
+{
+    machine_reads++;
+    return __real_taut__cgroup_find(cgroup, controller, cgroup_root, proc_root, err);
+}
+
 static void open_port(struct rig *rig, uint64_t spin_ns, uint32_t busy)
 {
     struct taut_port_options options = {.size = sizeof options, .spin_ns = spin_ns};
@@ -77,6 +91,21 @@ static struct taut_port_stats stats_of(const struct rig *rig)
     assert_int_equal(stats.caught + stats.parked + stats.expired, stats.polls);
     assert_int_equal(stats.expired, stats.polls_empty);
     return stats;
+}
+
+/* Must be the first: the machine is read once a process. */
+static void test_reads_the_machine_before_it_polls(void **state)
+{
+    struct rig rig;
+    (void)state;
+    assert_int_equal(machine_reads, 0);
+    open_port(&rig, 100000, 0);
+    uint32_t at_creation = machine_reads;
+    assert_int_equal(poll_for_1_ms(&rig), 0);
+    assert_true(looks > 0); /* else nothing has spun, and nothing could have read */
+    assert_int_equal(machine_reads, at_creation);
+    assert_true(at_creation > 0);
+    rig_close(&rig);
 }
 
 static void test_sleeps_at_once(void **state)
@@ -224,6 +253,7 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_the_machine_before_it_polls),
         cmocka_unit_test(test_sleeps_at_once),
         cmocka_unit_test(test_spins_for_its_budget),
         ON_BOTH(test_spins_to_the_deadline),
