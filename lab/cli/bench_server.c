@@ -27,8 +27,7 @@ static int refuse(struct load_server *server, int code, const struct taut_err *e
     server->code = code;
     snprintf(server->text, sizeof(server->text), "the server can't start: %.210s",
              err->text[0] ? err->text : taut_code_text(code));
-    /* pairs with the acquire load in the crew: the text is complete */
-    atomic_store_explicit(&server->ready, 2, memory_order_release);
+    load_server_tell(server, LOAD_SERVER_FAILED);
     return code;
 }
 
@@ -72,8 +71,7 @@ int bench_server(void *context, struct load_control *control)
     server->effective.size = sizeof server->effective;
     TAUT_CHECK(taut_gateway_effective(gateway, &server->effective) == 0);
     publish(server, gateway);
-    /* pairs with the acquire load in the crew: port and workers are there */
-    atomic_store_explicit(&server->ready, 1, memory_order_release);
+    load_server_tell(server, LOAD_SERVER_READY);
     /* Asleep until the crew says so; a crew that dies takes this process with it. A bare futex,
      * because the word is shared by two processes, and an event is not. */
     while (atomic_load_explicit(&server->stop, memory_order_relaxed) == 0)

@@ -13,9 +13,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <taut/topology.h>
@@ -24,7 +26,7 @@
 #include "capture/raw.h"
 #include "load/load.h"
 
-#define WATCH_MS            200
+#define WATCH_NS            (200 * TAUT_NS_PER_MS)
 #define RATE_SAMPLES        6u /* a second of watches, and one */
 #define SERVER_START_NS     (15 * TAUT_NS_PER_S)
 #define SERVER_STOP_NS      (8 * TAUT_NS_PER_S)
@@ -38,7 +40,8 @@ struct crew {
     const struct load_crew_options *options;
     struct load_result *result;
     pid_t parent;
-    int signals; /* signalfd */
+    int signals;      /* signalfd */
+    int server_ready; /* eventfd, -1 = nobody is waited for */
     sigset_t old_mask;
     uint64_t begun_ns;
     uint64_t stop_ns; /* when the clients were first told to stop, 0 = not yet */
@@ -76,6 +79,13 @@ static void become_child(const struct crew *crew)
     if (getppid() != crew->parent) /* it died before the prctl() */
         _exit(1);
     close(crew->signals);
+}
+
+void load_server_tell(struct load_server *server, uint32_t state)
+{
+    /* pairs with the acquire load in wait_for_server(): what the server wrote before is there */
+    atomic_store_explicit(&server->ready, state, memory_order_release);
+    eventfd_write(server->ready_fd, 1); /* can't fail: once a process, and the crew holds it open */
 }
 
 static int fork_server(struct crew *crew, struct taut_err *err)
@@ -138,7 +148,8 @@ static void client_ended(struct crew *crew, uint32_t p, int status)
 static void server_died(struct crew *crew, int status)
 {
     struct load_server *server = &crew->control->shared->server;
-    if (atomic_load_explicit(&server->ready, memory_order_acquire) != 2) /* else it said why */
+    if (atomic_load_explicit(&server->ready, memory_order_acquire) !=
+        LOAD_SERVER_FAILED) /* else it said why */
         describe_end(server->text, sizeof(server->text), "the server process", server->pid, status);
     if (crew->result->fault == LOAD_FINE) {
         crew->result->fault = LOAD_SERVER_DIED;
@@ -190,12 +201,16 @@ static void on_signal(struct crew *crew, int number)
     stop_clients(crew, LOAD_STOP_INTERRUPT);
 }
 
-/* Waits for a signal or `timeout_ms`, handles what came, reaps. */
-static void look(struct crew *crew, int timeout_ms)
+/* Waits until `until_ns` for a signal, the end of a child or the server's word; handles what came,
+ * reaps. */
+static void look(struct crew *crew, uint64_t until_ns)
 {
-    struct pollfd waiting = {crew->signals, POLLIN, 0};
+    struct pollfd waiting[] = {{crew->signals, POLLIN, 0}, {crew->server_ready, POLLIN, 0}};
     struct signalfd_siginfo info;
-    poll(&waiting, 1, timeout_ms);
+    uint64_t now = taut_now_ns(), wait_ns = until_ns > now ? until_ns - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(wait_ns / TAUT_NS_PER_S),
+                               .tv_nsec = (long)(wait_ns % TAUT_NS_PER_S)};
+    ppoll(waiting, 2, until_ns == TAUT_NEVER_NS ? NULL : &timeout, NULL);
     while (read(crew->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         on_signal(crew, (int)info.ssi_signo);
     reap(crew);
@@ -288,7 +303,7 @@ static void tell_progress(struct crew *crew)
 static void watch_clients(struct crew *crew)
 {
     while (crew->clients_left > 0) {
-        look(crew, WATCH_MS);
+        look(crew, taut_deadline_ns(taut_now_ns(), WATCH_NS));
         watch_life(crew);
         tell_progress(crew);
         if (atomic_load_explicit(&crew->control->shared->stop, memory_order_relaxed) == LOAD_GO_ON)
@@ -303,31 +318,49 @@ static void watch_clients(struct crew *crew)
 
 /* --- server ---------------------------------------------------------------------------------- */
 
+/* Asleep until the server tells, ends, or it takes too long: what it said. */
+static uint32_t wait_for_server(struct crew *crew, uint64_t until_ns)
+{
+    struct load_server *server = &crew->control->shared->server;
+    uint32_t ready = LOAD_SERVER_STARTING;
+    while (ready == LOAD_SERVER_STARTING && !server->reaped && !crew->result->interrupted &&
+           taut_now_ns() < until_ns) {
+        look(crew, until_ns);
+        /* pairs with load_server_tell() */
+        ready = atomic_load_explicit(&server->ready, memory_order_acquire);
+    }
+    return ready;
+}
+
 static int start_server(struct crew *crew, struct taut_err *err)
 {
     struct load_server *server = &crew->control->shared->server;
-    uint64_t until = taut_now_ns() + SERVER_START_NS;
-    uint32_t ready = 0;
+    uint64_t patience_ns = crew->options->start_ns ? crew->options->start_ns : SERVER_START_NS;
+    uint64_t until_ns = taut_deadline_ns(taut_now_ns(), patience_ns);
+    /* Not an event of lib/wait: those are for threads of one process, and this one has signals and
+     * ends of children to wait for as well. */
+    crew->server_ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (crew->server_ready < 0)
+        return taut_err_set(err, taut_code_from_errno(errno), "eventfd: %s", strerror(errno));
+    server->ready_fd = crew->server_ready;
     int code = fork_server(crew, err);
+    uint32_t ready = code == 0 ? wait_for_server(crew, until_ns) : LOAD_SERVER_STARTING;
+    close(crew->server_ready); /* no client inherits it */
+    crew->server_ready = -1;
     if (code)
         return code;
-    while (ready == 0 && !server->reaped && !crew->result->interrupted && taut_now_ns() < until) {
-        look(crew, 5);
-        /* pairs with the release store of the server */
-        ready = atomic_load_explicit(&server->ready, memory_order_acquire);
-    }
-    if (ready == 1) {
+    if (ready == LOAD_SERVER_READY) {
         *crew->options->port_number = server->port_number;
         return 0;
     }
     if (crew->result->interrupted)
         return taut_err_set(err, TAUT_ECANCELED, "interrupted before the server was ready");
-    if (ready == 2)
+    if (ready == LOAD_SERVER_FAILED)
         return taut_err_set(err, server->code, "%s", server->text);
     if (server->reaped)
         return taut_err_set(err, TAUT_ESTATE, "%s", server->text);
-    return taut_err_set(err, TAUT_ETIMEDOUT, "the server was not ready within %u s",
-                        (unsigned)(SERVER_START_NS / TAUT_NS_PER_S));
+    return taut_err_set(err, TAUT_ETIMEDOUT, "the server was not ready within %.1f s",
+                        (double)patience_ns / 1e9);
 }
 
 static void stop_server(struct crew *crew)
@@ -340,12 +373,12 @@ static void stop_server(struct crew *crew)
     atomic_store_explicit(&server->stop, 1, memory_order_relaxed);
     taut__futex_wake(&server->stop, UINT32_MAX, TAUT__FUTEX_SHARED); /* it may sleep on the word */
     while (!server->reaped && taut_now_ns() < until)
-        look(crew, 5);
+        look(crew, until);
     if (server->reaped)
         return;
     kill(server->pid, SIGKILL);
     while (!server->reaped)
-        look(crew, 5);
+        look(crew, taut_deadline_ns(taut_now_ns(), WATCH_NS));
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -390,7 +423,8 @@ static int open_signals(struct crew *crew, struct taut_err *err)
 int load_crew_run(struct load_control *control, const struct load_crew_options *options,
                   struct load_result *result, struct taut_err *err)
 {
-    struct crew crew = {.control = control, .options = options, .result = result};
+    struct crew crew = {
+        .control = control, .options = options, .result = result, .server_ready = -1};
     memset(result, 0, sizeof(*result));
     result->process = UINT32_MAX;
     crew.parent = getpid();
@@ -408,7 +442,7 @@ int load_crew_run(struct load_control *control, const struct load_crew_options *
         watch_clients(&crew);
     }
     stop_server(&crew);
-    look(&crew, 0);
+    look(&crew, 0); /* the last ends, and a signal that came meanwhile */
     judge(&crew);
     close(crew.signals);
     sigprocmask(SIG_SETMASK, &crew.old_mask, NULL);

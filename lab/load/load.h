@@ -170,9 +170,16 @@ struct load_process {
     struct taut_port_options effective;
 };
 
+enum load_server_state {
+    LOAD_SERVER_STARTING = 0,
+    LOAD_SERVER_READY, /* `port_number` is listening */
+    LOAD_SERVER_FAILED /* it can't: see `code` and `text` */
+};
+
 /* What the server process says about itself. */
 struct load_server {
-    _Atomic uint32_t ready;     /* 1: `port_number` is listening, 2: it failed, see `text` */
+    _Atomic uint32_t ready;     /* enum load_server_state; set by load_server_tell() */
+    int32_t ready_fd;           /* eventfd, inherited by the server: wakes the crew */
     _Atomic uint32_t stop;      /* set by the crew, which then wakes who sleeps on it: end */
     _Atomic uint32_t published; /* 1: the statistics are complete */
     pid_t pid;
@@ -263,18 +270,23 @@ struct load_progress {
 };
 
 struct load_crew_options {
-    /* Runs the server in a process of its own: fills control->shared->server, sets `ready`,
-     * returns after `stop`. NULL: the server is there already. */
+    /* Runs the server in a process of its own: fills control->shared->server, says so by
+     * load_server_tell(), returns after `stop`. NULL: the server is there already. */
     int (*server)(void *context, struct load_control *control);
     void *server_context;
     uint16_t *port_number; /* where the plan's port_number is, set when the server is ready */
     uint32_t house_cpu;    /* where this process goes once all are forked, or LOAD_UNBOUND */
-    uint64_t closing_ns;   /* a client that closes its raw file for longer than this, and what its
-                              records take at 4 MB/s, is LOAD_HUNG; 0 = 30 s */
+    uint64_t start_ns;   /* a server that has not told for longer than this is given up; 0 = 15 s */
+    uint64_t closing_ns; /* a client that closes its raw file for longer than this, and what its
+                            records take at 4 MB/s, is LOAD_HUNG; 0 = 30 s */
     /* Called about five times a second; NULL = never. */
     void (*progress)(void *context, const struct load_progress *progress);
     void *progress_context;
 };
+
+/* For the server: tells the crew, once, that it is READY or has FAILED. All that it has filled in
+ * before is there for the crew, which wakes at once. */
+void load_server_tell(struct load_server *server, uint32_t state);
 
 struct load_result {
     uint32_t fault;   /* the first fault that is no consequence of another, LOAD_FINE = none */
@@ -286,7 +298,8 @@ struct load_result {
 
 /*
  * Forks, watches, ends and reaps all processes; they die with this one. Returns 0 when it could
- * start them, whatever came of it, or a code when nothing ran.
+ * start them, whatever came of it, or a code when nothing ran: the server's own, TAUT_ESTATE when
+ * it ended, TAUT_ETIMEDOUT when it had not told within start_ns, TAUT_ECANCELED after a signal.
  */
 int load_crew_run(struct load_control *control, const struct load_crew_options *options,
                   struct load_result *result, struct taut_err *err);

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ struct scene {
     int end;          /* what the server does: enum below */
     uint32_t signals; /* raised by the progress callback, once */
     uint32_t progress;
-    uint64_t closing_ns;
+    uint64_t closing_ns, start_ns;
     uint32_t growers, growers_on_cpu; /* threads that grow a raw file: seen, on the client's CPU */
 };
 
@@ -42,7 +43,44 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-enum { SERVE, FAIL_TO_START, EXIT_EARLY, NEVER_READY, IGNORE_STOP, SLEEP_ON_STOP };
+/* The crew's waits for the server to tell: all, and those that a time-out ended. */
+static uint32_t start_waits, start_waits_expired;
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask);
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask);
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask)
+{
+    int ready = __real_ppoll(fds, count, timeout, mask);
+    if (count == 2 && fds[1].fd >= 0) {
+        start_waits++;
+        start_waits_expired += ready == 0;
+    }
+    return ready;
+}
+
+enum { SERVE, FAIL_TO_START, EXIT_EARLY, NEVER_READY, READY_LATE, IGNORE_STOP, SLEEP_ON_STOP };
+
+/* 1 once the crew's process sleeps, 0 when it does not within 10 s. */
+static int crew_sleeps(void)
+{
+    char path[64], text[256];
+    uint64_t end_ns = taut_now_ns() + 10 * TAUT_NS_PER_S;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)getppid());
+    while (taut_now_ns() < end_ns) {
+        FILE *file = fopen(path, "r");
+        const char *end = file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+        if (file)
+            fclose(file);
+        if (end && end[1] == ' ' && end[2] == 'S')
+            return 1;
+        usleep(1000);
+    }
+    return 0;
+}
 
 struct echo {
     int listener;
@@ -78,13 +116,20 @@ static int serve(void *context, struct load_control *control)
     if (scene->end == FAIL_TO_START) {
         server->code = TAUT_EADDRINUSE;
         snprintf(server->text, sizeof(server->text), "the port is taken");
-        atomic_store(&server->ready, 2);
+        load_server_tell(server, LOAD_SERVER_FAILED);
         return 1;
     }
     if (scene->end == EXIT_EARLY)
         _exit(3);
     int listener = listen_any(&server->port_number);
-    atomic_store(&server->ready, 1);
+    if (scene->end == NEVER_READY) {
+        while (atomic_load(&server->stop) == 0)
+            taut__futex_wait(&server->stop, 0, TAUT_NEVER_NS, TAUT__FUTEX_SHARED);
+        return 0;
+    }
+    if (scene->end == READY_LATE && !crew_sleeps())
+        _exit(9);
+    load_server_tell(server, LOAD_SERVER_READY);
     if (scene->end == SLEEP_ON_STOP)
         return sleep_on_stop(server, listener);
     echo_until(listener, scene->end == IGNORE_STOP ? &never : &server->stop, scene->hold);
@@ -136,6 +181,7 @@ static int run(struct scene *scene)
                                                 .server_context = scene,
                                                 .port_number = &scene->plan.port_number,
                                                 .house_cpu = LOAD_UNBOUND,
+                                                .start_ns = scene->start_ns,
                                                 .closing_ns = scene->closing_ns,
                                                 .progress = on_progress,
                                                 .progress_context = scene};
@@ -217,6 +263,40 @@ static void server_that_can_not_start(void **state)
     clean(&scene);
 }
 
+/* It is given up in time, told to stop, and nobody connects to it. */
+static void server_that_is_never_ready(void **state)
+{
+    struct scene scene;
+    (void)state;
+    set_up(&scene, 2, 1, 1, 0, 1);
+    scene.end = NEVER_READY;
+    scene.start_ns = 300 * TAUT_NS_PER_MS;
+    uint64_t begun_ns = taut_now_ns();
+    assert_int_equal(run(&scene), TAUT_ETIMEDOUT);
+    assert_true(taut_now_ns() - begun_ns >= scene.start_ns);
+    assert_string_equal(scene.err.text, "the server was not ready within 0.3 s");
+    const struct load_server *server = &scene.control.shared->server;
+    assert_true(WIFEXITED(server->wait_status) && WEXITSTATUS(server->wait_status) == 0);
+    assert_true(scene.control.processes[0].pid == 0); /* never forked */
+    clean(&scene);
+}
+
+/* The crew is asleep when the server tells: no time-out ends that sleep, only the word. */
+static void server_that_is_ready_late(void **state)
+{
+    struct scene scene;
+    (void)state;
+    set_up(&scene, 2, 1, 1, 0, 1);
+    scene.end = READY_LATE;
+    scene.start_ns = 40 * TAUT_NS_PER_S;
+    start_waits = start_waits_expired = 0;
+    assert_int_equal(run(&scene), 0);
+    assert_int_equal(scene.result.fault, LOAD_FINE);
+    assert_in_range(start_waits, 1, 2); /* a SIGCHLD of an earlier scene may be left */
+    assert_int_equal(start_waits_expired, 0);
+    clean(&scene);
+}
+
 /* A server that does not end when told to is killed; the result is what it was. */
 static void server_that_does_not_stop(void **state)
 {
@@ -230,8 +310,6 @@ static void server_that_does_not_stop(void **state)
     clean(&scene);
 }
 
-/* The peer falls silent: every process ends, the account says what is lost, file and marker agree.
- */
 /* Else the crew's patience ends, and it is killed. */
 static void server_that_sleeps_is_woken(void **state)
 {
@@ -245,6 +323,8 @@ static void server_that_sleeps_is_woken(void **state)
     clean(&scene);
 }
 
+/* The peer falls silent: every process ends, the account says what is lost, file and marker agree.
+ */
 static void silence_is_a_stall(void **state)
 {
     struct scene scene;
@@ -379,6 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_runs),
         cmocka_unit_test(server_that_can_not_start),
+        cmocka_unit_test(server_that_is_never_ready),
+        cmocka_unit_test(server_that_is_ready_late),
         cmocka_unit_test(server_that_does_not_stop),
         cmocka_unit_test(server_that_sleeps_is_woken),
         cmocka_unit_test(silence_is_a_stall),
