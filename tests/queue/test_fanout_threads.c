@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include <taut/queue.h>
+#include <taut/topology.h>
 
 #define CHILDREN 4u
 #define FLOWS    5u /* of one child */
@@ -295,9 +296,9 @@ static void a_child_that_goes_to_sleep_is_woken(void **state)
     const uint64_t rounds = soak(40000, 4000000);
     const struct taut_fanout_options options = {
         .size = sizeof options, .children = CHILDREN, .capacity = 16};
-    cpu_set_t cpus;
-    assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
-    if (CPU_COUNT(&cpus) < 2) {
+    struct taut_cpuset cpus;
+    assert_int_equal(taut_cpuset_of_self(&cpus), 0);
+    if (taut_cpuset_count(&cpus) < 2) {
         print_message("one CPU: owner and child never run at once\n");
         skip();
     }
@@ -372,27 +373,6 @@ static void storm(uint64_t spin_ns, uint32_t policy, uint32_t capacity, uint64_t
     ledger_close(&ledger);
 }
 
-static void on_one_cpu(int wanted)
-{
-    static cpu_set_t before;
-    static int is;
-    if (wanted && !is) {
-        cpu_set_t one;
-        assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-        CPU_ZERO(&one);
-        for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (CPU_ISSET(cpu, &before)) {
-                CPU_SET(cpu, &one);
-                break;
-            }
-        }
-        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    } else if (!wanted && is) {
-        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
-    }
-    is = wanted;
-}
-
 /* A soak of the whole goes over 10^9 items: several times this, since a ledger has a byte an item.
  */
 static void nothing_is_lost_doubled_or_freed_twice(void **state)
@@ -400,9 +380,12 @@ static void nothing_is_lost_doubled_or_freed_twice(void **state)
     (void)state;
     static const uint64_t spins[] = {TAUT_WAIT_NONE_NS, 0, TAUT_NEVER_NS};
     uint64_t sum = 0;
+    struct taut_cpuset before;
+    assert_int_equal(taut_cpuset_of_self(&before), 0);
     for (uint64_t again = soak(1, 100); again > 0; again--) {
         for (int one = 0; one < 2; one++) {
-            on_one_cpu(one);
+            if (one)
+                assert_int_equal(taut_cpu_bind_self(taut_cpuset_nth(&before, 0), NULL), 0);
             for (size_t i = 0; i < 3; i++) {
                 uint64_t items = soak(one ? 50000 : 100000, 1000000);
                 if (one && spins[i] == TAUT_NEVER_NS)
@@ -414,7 +397,7 @@ static void nothing_is_lost_doubled_or_freed_twice(void **state)
                 sum += 3 * items + items / 10;
             }
         }
-        on_one_cpu(0);
+        assert_int_equal(taut_cpuset_bind_self(&before, NULL), 0);
         print_message("%llu items so far\n", (unsigned long long)sum);
     }
 }

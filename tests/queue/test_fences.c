@@ -16,6 +16,7 @@
 #include "base/fence.h"
 #include "queue/fanout.h"
 #include "queue/ring.h"
+#include "waited_ring.h"
 
 #define CHILDREN 3u
 
@@ -72,16 +73,10 @@ static const struct taut_wait_policy at_once = {
 static int start(void **state)
 {
     (void)state;
-    const struct taut_ring_options options = {.size = sizeof options,
-                                              .capacity = 16,
-                                              .item_bytes = sizeof(uint64_t),
-                                              .event = &items,
-                                              .space_event = &space};
     const struct taut_fanout_options children = {.size = sizeof children, .children = CHILDREN};
     at_fence = when_moved = NULL;
     stored_before = fences = sleeps = published = 0;
-    return taut_event_init(&items) != 0 || taut_event_init(&space) != 0 ||
-           taut_ring_create(&ring, &options, NULL) != 0 ||
+    return waited_ring_create(&ring, &items, &space) != 0 ||
            taut_fanout_create(&fanout, &children, NULL) != 0;
 }
 
@@ -108,8 +103,7 @@ static int stop(void **state)
     take_back(&ring->producer_waits);
     for (uint32_t i = 0; i < CHILDREN; i++)
         take_back(&fanout->child[i].work.consumer_waits);
-    return taut_ring_destroy(ring) != 0 || taut_fanout_destroy(fanout) != 0 ||
-           taut_event_destroy(&items) != 0 || taut_event_destroy(&space) != 0;
+    return taut_fanout_destroy(fanout) != 0 || waited_ring_destroy(ring, &items, &space) != 0;
 }
 
 /* The step was taken, it found `before`, and what it raised was seen: so many were woken. */

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include <taut/queue.h>
+#include <taut/topology.h>
 
 #define LOST_NS (10 * TAUT_NS_PER_S)
 #define PAIRS   4u
@@ -46,24 +47,16 @@ static int slow(const struct setting *setting)
 }
 
 /* Threads of a case inherit the affinity of the main thread. */
-static void place(const struct setting *setting, cpu_set_t *before)
+static void place(const struct setting *setting, struct taut_cpuset *before)
 {
-    cpu_set_t one;
-    assert_int_equal(sched_getaffinity(0, sizeof *before, before), 0);
-    CPU_ZERO(&one);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, before)) {
-            CPU_SET(cpu, &one);
-            break;
-        }
-    }
+    assert_int_equal(taut_cpuset_of_self(before), 0);
     if (setting->one_cpu)
-        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        assert_int_equal(taut_cpu_bind_self(taut_cpuset_nth(before, 0), NULL), 0);
 }
 
-static void place_back(const cpu_set_t *before)
+static void place_back(const struct taut_cpuset *before)
 {
-    assert_int_equal(sched_setaffinity(0, sizeof *before, before), 0);
+    assert_int_equal(taut_cpuset_bind_self(before, NULL), 0);
 }
 
 static uint32_t draw(uint64_t *random, uint32_t below)
@@ -198,7 +191,7 @@ static void streams_keep_order_and_lose_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        cpu_set_t before;
+        struct taut_cpuset before;
         place(&settings[i], &before);
         uint64_t count = soak(settings[i].one_cpu ? 200000 : 500000, 60000000);
         if (slow(&settings[i]))
@@ -381,9 +374,9 @@ static uint64_t pairs_run(uint64_t first_spin_ns, uint64_t second_spin_ns, uint3
 static void an_item_beside_the_sleep_wakes(void **state)
 {
     (void)state;
-    cpu_set_t cpus;
-    assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
-    if (CPU_COUNT(&cpus) < 2) {
+    struct taut_cpuset cpus;
+    assert_int_equal(taut_cpuset_of_self(&cpus), 0);
+    if (taut_cpuset_count(&cpus) < 2) {
         print_message("one CPU: the two sides never run at once\n");
         skip();
     }
@@ -398,7 +391,7 @@ static void no_wake_up_is_lost(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        cpu_set_t before;
+        struct taut_cpuset before;
         place(&settings[i], &before);
         uint64_t rounds = slow(&settings[i]) ? soak(100, 20000) : soak(60000, 3000000);
         uint64_t spin_ns = settings[i].spin_ns;

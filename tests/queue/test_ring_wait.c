@@ -15,6 +15,7 @@
 
 #include "child.h"
 #include "queue/ring.h"
+#include "waited_ring.h"
 
 #define LONG_NS (2 * TAUT_NS_PER_S)
 
@@ -65,22 +66,15 @@ uint32_t __wrap_taut_event_publish(struct taut_event *event)
 static int start(void **state)
 {
     (void)state;
-    const struct taut_ring_options options = {.size = sizeof options,
-                                              .capacity = 16,
-                                              .item_bytes = sizeof(uint64_t),
-                                              .event = &items,
-                                              .space_event = &space};
     before_epoch = after_epoch = before_sleep = NULL;
     sleeps = published = 0;
-    return taut_event_init(&items) != 0 || taut_event_init(&space) != 0 ||
-           taut_ring_create(&ring, &options, NULL) != 0;
+    return waited_ring_create(&ring, &items, &space);
 }
 
 static int stop(void **state)
 {
     (void)state;
-    return taut_ring_destroy(ring) != 0 || taut_event_destroy(&items) != 0 ||
-           taut_event_destroy(&space) != 0;
+    return waited_ring_destroy(ring, &items, &space);
 }
 
 static uint64_t soon(void)

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include <taut/lock.h>
+#include <taut/topology.h>
 
 #define THREADS_MAX 64
 
@@ -223,9 +224,9 @@ static void premises(const struct sums *sums)
 static void nothing_is_lost_with_1_2_and_4_threads_a_cpu(void **state)
 {
     (void)state;
-    cpu_set_t set;
-    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
-    uint32_t cpus = (uint32_t)CPU_COUNT(&set);
+    struct taut_cpuset set;
+    assert_int_equal(taut_cpuset_of_self(&set), 0);
+    uint32_t cpus = taut_cpuset_count(&set);
     for (uint32_t each = 1; each <= 4; each *= 2) {
         struct sums sums = {0};
         uint32_t threads = each * (cpus > 1 ? cpus : 2);
@@ -237,19 +238,12 @@ static void nothing_is_lost_with_1_2_and_4_threads_a_cpu(void **state)
 static void nothing_is_lost_on_one_cpu(void **state)
 {
     (void)state;
-    cpu_set_t before, one;
+    struct taut_cpuset before;
     struct sums sums = {0};
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &before)) {
-            CPU_SET(cpu, &one);
-            break;
-        }
-    }
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(taut_cpuset_of_self(&before), 0);
+    assert_int_equal(taut_cpu_bind_self(taut_cpuset_nth(&before, 0), NULL), 0);
     each_policy_and_spin(4, all_ns() / 4, &sums);
-    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(taut_cpuset_bind_self(&before, NULL), 0);
     premises(&sums);
 }
 
