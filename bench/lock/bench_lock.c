@@ -15,10 +15,12 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <taut/clock.h>
 
@@ -75,6 +77,25 @@ static uint64_t calibrate(void)
     return 50000 * TAUT_NS_PER_MS / best_ns;
 }
 
+/* What a hypervisor took from the CPUs of this process since boot. */
+static uint64_t stolen_ns(void)
+{
+    char line[512];
+    unsigned cpu;
+    unsigned long long steal;
+    uint64_t ticks = 0;
+    cpu_set_t mine;
+    FILE *stat = fopen("/proc/stat", "re");
+    if (!stat || sched_getaffinity(0, sizeof mine, &mine) != 0)
+        fail("/proc/stat or the CPUs of this process can't be read");
+    while (fgets(line, sizeof line, stat))
+        if (sscanf(line, "cpu%u %*u %*u %*u %*u %*u %*u %*u %llu", &cpu, &steal) == 2 &&
+            cpu < CPU_SETSIZE && CPU_ISSET(cpu, &mine))
+            ticks += steal;
+    fclose(stat);
+    return ticks * (TAUT_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 static void one_turn(struct worker *worker, struct hold *hold)
 {
     struct shared *shared = worker->shared;
@@ -128,7 +149,8 @@ static double jain(const struct worker *workers, uint32_t threads)
     return squares > 0 ? sum * sum / (threads * squares) : 0;
 }
 
-static void print(const char *name, struct worker *workers, uint32_t threads, uint64_t took_ns)
+static void print(const char *name, struct worker *workers, uint32_t threads, uint64_t took_ns,
+                  uint64_t stolen)
 {
     static struct waits all;
     uint64_t ops = 0, cpu_ns = 0, switches = 0, passed = 0;
@@ -155,10 +177,11 @@ static void print(const char *name, struct worker *workers, uint32_t threads, ui
     printf(", \"p50_ns\": %" PRIu64 ", \"p999_ns\": %" PRIu64 ", \"max_ns\": %" PRIu64,
            waits_quantile(&all, 0.5), waits_quantile(&all, 0.999), all.max_ns);
     printf(", \"over_1ms\": %" PRIu64 ", \"over_2ms\": %" PRIu64 ", \"unexplained_2ms\": %" PRIu64
-           ", \"unexplained_most_ns\": %" PRIu64 ", \"dropped\": %" PRIu64
-           ", \"unreadable\": %" PRIu64,
-           explained.over_1ms, explained.over_2ms, explained.unexplained_2ms,
+           ", \"certain_2ms\": %" PRIu64 ", \"unexplained_most_ns\": %" PRIu64
+           ", \"dropped\": %" PRIu64 ", \"unreadable\": %" PRIu64,
+           explained.over_1ms, explained.over_2ms, explained.unexplained_2ms, explained.certain_2ms,
            explained.unexplained_most_ns, all.dropped, all.unreadable);
+    printf(", \"stolen_ns\": %" PRIu64, stolen);
     printf(", \"passed_most\": %" PRIu64 ", \"bypass_most\": %u, \"ops_each\": [", passed, bypass);
     for (uint32_t i = 0; i < threads; i++)
         printf("%s%" PRIu64, i ? ", " : "", workers[i].ops);
@@ -195,7 +218,7 @@ int main(int argc, char **argv)
     struct timespec nap = {.tv_nsec = (long)TAUT_NS_PER_MS};
     while (atomic_load(&shared.ready) < threads)
         nanosleep(&nap, NULL); /* bare wait: nothing is measured yet */
-    uint64_t begin_ns = taut_now_ns();
+    uint64_t stolen = stolen_ns(), begin_ns = taut_now_ns();
     atomic_store(&shared.go, 1);
     struct timespec length = {.tv_sec = (time_t)(number[3] / 1000),
                               .tv_nsec = (long)(number[3] % 1000 * TAUT_NS_PER_MS)};
@@ -203,6 +226,7 @@ int main(int argc, char **argv)
     atomic_store(&shared.stop, 1);
     for (uint32_t i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);
-    print(argv[1], workers, threads, taut_now_ns() - begin_ns);
+    uint64_t took_ns = taut_now_ns() - begin_ns;
+    print(argv[1], workers, threads, took_ns, stolen_ns() - stolen);
     return 0;
 }

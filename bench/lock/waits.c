@@ -45,11 +45,10 @@ int waits_open(struct waits *waits, const char *schedstat)
     return waits->schedstat < 0 || !read_delay(waits->schedstat, &waits->delay_ns) ? -1 : 0;
 }
 
-static void keep(struct waits *waits, struct spans *spans, uint64_t begin_ns, uint64_t end_ns,
-                 uint64_t delay_ns)
+static void keep(struct waits *waits, struct spans *spans, struct span span)
 {
     if (spans->count < WAITS_EVENTS_MAX)
-        spans->span[spans->count++] = (struct span){begin_ns, end_ns, delay_ns};
+        spans->span[spans->count++] = span;
     else
         waits->dropped++;
 }
@@ -73,7 +72,8 @@ static uint64_t bucket_end_ns(uint32_t bucket)
 
 void waits_begin(struct waits *waits, uint64_t now_ns)
 {
-    if (waits->stale || now_ns - waits->delay_at_ns >= BASELINE_AGE_NS) {
+    int late = waits->out_ns != 0 && now_ns - waits->out_ns >= LATE_NS;
+    if (waits->stale || late || now_ns - waits->delay_at_ns >= BASELINE_AGE_NS) {
         waits->stale = 1; /* what was before this wait is not of it */
         (void)renew(waits, now_ns);
     }
@@ -87,28 +87,31 @@ void waits_got(struct waits *waits, uint64_t begin_ns, uint64_t got_ns, uint64_t
     waits->bucket[bucket_of(took_ns)]++;
     if (took_ns > waits->max_ns)
         waits->max_ns = took_ns;
-    if (took_ns < WAIT_LONG_NS && !gap)
+    if (took_ns < WAIT_LONG_NS && !gap) {
+        waits->stale |= took_ns >= LATE_NS;
         return;
+    }
     uint64_t delay_ns = renew(waits, got_ns);
     if (delay_ns > took_ns)
         delay_ns = took_ns;
     if (gap)
-        keep(waits, &waits->gaps, free_ns, got_ns, delay_ns);
+        keep(waits, &waits->gaps, (struct span){free_ns, got_ns, begin_ns, delay_ns});
     if (took_ns >= WAIT_LONG_NS)
-        keep(waits, &waits->longs, begin_ns, got_ns, delay_ns);
+        keep(waits, &waits->longs, (struct span){begin_ns, got_ns, begin_ns, delay_ns});
 }
 
 void waits_out(struct waits *waits, uint64_t got_ns, uint64_t work_ns, uint64_t done_ns,
                uint64_t out_ns)
 {
     if (done_ns - got_ns > work_ns + LATE_NS) {
-        keep(waits, &waits->late_holds, got_ns + work_ns, done_ns, 0);
+        keep(waits, &waits->late_holds, (struct span){got_ns + work_ns, done_ns, 0, 0});
         waits->stale = 1;
     }
     if (out_ns - done_ns > LATE_NS) {
-        keep(waits, &waits->late_releases, done_ns, out_ns, 0);
+        keep(waits, &waits->late_releases, (struct span){done_ns, out_ns, 0, 0});
         waits->stale = 1;
     }
+    waits->out_ns = out_ns;
 }
 
 void waits_merge(struct waits *all, const struct waits *one)
@@ -132,6 +135,11 @@ uint64_t waits_quantile(const struct waits *waits, double p)
     }
     return waits->max_ns;
 }
+
+/* Of a time, what is explained at least and at most. */
+struct bounds {
+    uint64_t least_ns, most_ns;
+};
 
 static uint64_t common_ns(const struct span *a, const struct span *b)
 {
@@ -164,35 +172,105 @@ static uint64_t covered_ns(const struct span *part, const struct spans *spans)
     return sum_ns;
 }
 
-/* What scheduling explains of a time between two holders. */
-static uint64_t gap_explained_ns(const struct span *gap, const struct waits *const *all,
-                                 uint32_t count)
+static void raise_to(uint64_t *value, uint64_t least)
 {
-    uint64_t length_ns = gap->end_ns - gap->begin_ns, release_ns = 0;
-    for (uint32_t i = 0; i < count; i++)
-        release_ns += covered_ns(gap, &all[i]->late_releases);
-    if (release_ns > length_ns)
-        release_ns = length_ns;
-    uint64_t rest_ns = length_ns - release_ns;
-    return release_ns + (gap->delay_ns < rest_ns ? gap->delay_ns : rest_ns);
+    if (*value < least)
+        *value = least;
 }
 
-/* The same of a wait. */
-static uint64_t wait_explained_ns(const struct span *wait, const struct waits *const *all,
-                                  uint32_t count)
+/* How much of `part` the delay of a wait explains: what cannot have been in the rest of that wait,
+ * and what fits into the part. */
+static struct bounds delay_in(const struct span *part, uint64_t since_ns, uint64_t got_ns,
+                              uint64_t delay_ns)
 {
-    uint64_t sum_ns = 0;
+    struct span wait = {.begin_ns = since_ns, .end_ns = got_ns};
+    uint64_t within_ns = common_ns(part, &wait), elsewhere_ns = got_ns - since_ns - within_ns;
+    return (struct bounds){delay_ns > elsewhere_ns ? delay_ns - elsewhere_ns : 0,
+                           delay_ns < within_ns ? delay_ns : within_ns};
+}
+
+/* When the release that began with the gap had returned, if late; else when the gap began. */
+static uint64_t released_ns(const struct span *gap, const struct waits *const *all, uint32_t count)
+{
     for (uint32_t i = 0; i < count; i++) {
-        const struct spans *gaps = &all[i]->gaps;
-        sum_ns += covered_ns(wait, &all[i]->late_holds);
-        for (uint32_t k = first_after(gaps, wait->begin_ns);
-             k < gaps->count && gaps->span[k].begin_ns < wait->end_ns; k++) {
-            uint64_t within_ns = common_ns(wait, &gaps->span[k]);
-            uint64_t explained_ns = gap_explained_ns(&gaps->span[k], all, count);
-            sum_ns += explained_ns < within_ns ? explained_ns : within_ns;
+        const struct spans *late = &all[i]->late_releases;
+        for (uint32_t k = first_after(late, gap->begin_ns);
+             k < late->count && late->span[k].begin_ns <= gap->begin_ns; k++)
+            if (late->span[k].begin_ns == gap->begin_ns)
+                return late->span[k].end_ns < gap->end_ns ? late->span[k].end_ns : gap->end_ns;
+    }
+    return gap->begin_ns;
+}
+
+/* Those who got the lock after the gap and not after this wait did: it was theirs to take. Who has
+ * looked at the clock first need not have queued first: one that came later may be meant. */
+static struct bounds ahead_explain(const struct span *part, const struct span *gap,
+                                   const struct span *wait, const struct waits *const *all,
+                                   uint32_t count)
+{
+    struct bounds sum = {0, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct spans *longs = &all[i]->longs;
+        for (uint32_t k = first_after(longs, gap->end_ns);
+             k < longs->count && longs->span[k].begin_ns < part->end_ns; k++) {
+            const struct span *one = &longs->span[k];
+            if (one == wait || one->end_ns > wait->end_ns)
+                continue;
+            struct bounds more = delay_in(part, one->begin_ns, one->end_ns, one->delay_ns);
+            if (one->begin_ns < wait->begin_ns)
+                raise_to(&sum.least_ns, more.least_ns);
+            sum.most_ns += more.most_ns;
         }
     }
-    return sum_ns > wait->delay_ns ? sum_ns : wait->delay_ns;
+    return sum;
+}
+
+/* What scheduling explains of that part of a gap which lies in a wait. */
+static struct bounds gap_explained(const struct span *gap, const struct span *wait,
+                                   const struct waits *const *all, uint32_t count)
+{
+    uint64_t out_ns = released_ns(gap, all, count);
+    struct span release = {.begin_ns = gap->begin_ns, .end_ns = out_ns};
+    struct span part = {.begin_ns = out_ns > wait->begin_ns ? out_ns : wait->begin_ns,
+                        .end_ns = gap->end_ns < wait->end_ns ? gap->end_ns : wait->end_ns};
+    uint64_t release_ns = common_ns(wait, &release);
+    if (part.begin_ns >= part.end_ns)
+        return (struct bounds){release_ns, release_ns};
+    uint64_t rest_ns = part.end_ns - part.begin_ns;
+    struct bounds next = delay_in(&part, gap->since_ns, gap->end_ns, gap->delay_ns);
+    if (gap->since_ns > wait->begin_ns)
+        next.least_ns = 0;
+    struct bounds ahead = ahead_explain(&part, gap, wait, all, count);
+    if (gap->since_ns == wait->begin_ns && gap->end_ns == wait->end_ns)
+        next.most_ns = 0; /* the wait's own delay, which is added to all */
+    raise_to(&next.least_ns, ahead.least_ns);
+    next.most_ns += ahead.most_ns;
+    return (struct bounds){release_ns + next.least_ns,
+                           release_ns + (next.most_ns < rest_ns ? next.most_ns : rest_ns)};
+}
+
+/* What scheduling explains of a wait. */
+static struct bounds wait_explained(const struct span *wait, const struct waits *const *all,
+                                    uint32_t count)
+{
+    struct bounds sum = {0, 0};
+    uint64_t took_ns = wait->end_ns - wait->begin_ns;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct spans *gaps = &all[i]->gaps;
+        uint64_t hold_ns = covered_ns(wait, &all[i]->late_holds);
+        sum.least_ns += hold_ns;
+        sum.most_ns += hold_ns;
+        for (uint32_t k = first_after(gaps, wait->begin_ns);
+             k < gaps->count && gaps->span[k].begin_ns < wait->end_ns; k++) {
+            struct bounds gap = gap_explained(&gaps->span[k], wait, all, count);
+            sum.least_ns += gap.least_ns;
+            sum.most_ns += gap.most_ns;
+        }
+    }
+    raise_to(&sum.least_ns, wait->delay_ns);
+    sum.most_ns += wait->delay_ns;
+    return (struct bounds){sum.least_ns < took_ns ? sum.least_ns : took_ns,
+                           sum.most_ns < took_ns ? sum.most_ns : took_ns};
 }
 
 void waits_explain(const struct waits *one, const struct waits *const *all, uint32_t count,
@@ -201,14 +279,13 @@ void waits_explain(const struct waits *one, const struct waits *const *all, uint
     for (uint32_t i = 0; i < one->longs.count; i++) {
         const struct span *wait = &one->longs.span[i];
         uint64_t took_ns = wait->end_ns - wait->begin_ns;
-        uint64_t explained_ns = wait_explained_ns(wait, all, count);
-        uint64_t left_ns = took_ns > explained_ns ? took_ns - explained_ns : 0;
+        struct bounds explained = wait_explained(wait, all, count);
         sums->over_1ms++;
-        if (left_ns > sums->unexplained_most_ns)
-            sums->unexplained_most_ns = left_ns;
+        raise_to(&sums->unexplained_most_ns, took_ns - explained.least_ns);
         if (took_ns < 2 * WAIT_LONG_NS)
             continue;
         sums->over_2ms++;
-        sums->unexplained_2ms += left_ns > WAIT_LONG_NS;
+        sums->unexplained_2ms += took_ns - explained.least_ns > WAIT_LONG_NS;
+        sums->certain_2ms += took_ns - explained.most_ns > WAIT_LONG_NS;
     }
 }

@@ -7,15 +7,26 @@
  * that do not overlap, and scheduling explains these of them:
  * - a hold that took longer than its work by 100 us: its thread had lost its CPU. From when the
  *   work alone would have been done;
- * - a time between two holders above 100 us: as long as the one before needed to come out of its
- *   release (it had lost its CPU on the way), and as much of the rest as the next one was runnable
- *   and not on a CPU in its own wait.
- * Besides, the waiter itself was runnable and not on a CPU for a time that may lie within those:
- * the greater of the two is what is explained, never their sum. Who came later explains nothing.
+ * - a time between two holders (a gap) of 100 us and more: until the one before had come out of its
+ *   release, if that took 100 us (it had lost its CPU on the way); and of the rest, what
+ *   somebody who stood ahead of this wait was runnable and not on a CPU. He got the lock at the end
+ *   of the gap or later, but not after this wait did; and he had come before it, or may have;
+ * - what the waiter itself was runnable and not on a CPU, wherever that was.
+ * Who came later and was served later explains nothing.
  *
- * Runnable time is run_delay of /proc/thread-self/schedstat, an amount and not an interval. It is
- * counted from the last reading, which is renewed before a wait where it is 0.5 ms old or anything
- * took too long since. A reading that fails explains nothing, and is counted.
+ * Runnable time is run_delay of /proc/thread-self/schedstat: an amount in a wait, and not an
+ * interval. So there are two sums. What is explained at least: of an amount, what cannot lie in the
+ * rest of its wait; the greatest of those that may be the same time; and nothing of who came
+ * later, by the clock that each reads before it queues. It is never more than is true, and a wait
+ * that it leaves more than 1 ms of is unexplained. What is explained at most: each amount where it
+ * explains what nothing else does. A wait that even this leaves more than 1 ms of is certainly
+ * unexplained; of the other unexplained ones it can't be told.
+ *
+ * What a hypervisor takes is in no run_delay: where it stole time, nothing is certain.
+ *
+ * The amount is counted from the last reading, which is renewed before a wait where it is 0.5 ms
+ * old, or a wait, a hold, a release, or the time since took 100 us. A reading that fails explains
+ * nothing, and is counted.
  */
 #ifndef TAUT_BENCH_LOCK_WAITS_H
 #define TAUT_BENCH_LOCK_WAITS_H
@@ -32,7 +43,9 @@
 
 struct span {
     uint64_t begin_ns, end_ns;
-    uint64_t delay_ns; /* of it, its thread was runnable and not on a CPU */
+    /* of a wait, or of a gap its next holder's: when that had begun to wait, and for how long it
+     * was runnable and not on a CPU until end_ns */
+    uint64_t since_ns, delay_ns;
 };
 
 /* In the order of time; none overlaps another of its list. */
@@ -47,18 +60,20 @@ struct waits {
     uint64_t unreadable; /* readings of run_delay that failed */
     uint64_t bucket[WAITS_BUCKETS];
     struct spans longs;         /* waits of WAIT_LONG_NS and more */
-    struct spans gaps;          /* before this thread's holds; delay_ns: its own in its wait */
+    struct spans gaps;          /* before this thread's holds */
     struct spans late_holds;    /* from when the work alone would have been done */
     struct spans late_releases; /* from the end of the work to the return of the release */
     int schedstat;
     int stale; /* the last reading is not fit for another wait */
     uint64_t delay_ns, delay_at_ns;
+    uint64_t out_ns; /* return of the last release; 0: none yet */
 };
 
 struct explained {
     uint64_t over_1ms, over_2ms;
-    uint64_t unexplained_2ms;     /* of over_2ms: more than 1 ms is left */
-    uint64_t unexplained_most_ns; /* what is left of one wait at most */
+    uint64_t unexplained_2ms;     /* of over_2ms: more than 1 ms is not sure to be explained */
+    uint64_t certain_2ms;         /* of unexplained_2ms: more than 1 ms can't be explained */
+    uint64_t unexplained_most_ns; /* of one wait at most, what is not sure to be explained */
 };
 
 /* For the calling thread; `schedstat` is the path of its run_delay. 0, or -1: it can't be read. */

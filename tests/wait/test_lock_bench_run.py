@@ -14,8 +14,8 @@ import unittest
 
 RUN = None
 FAST = {"ops": 1000, "ops_per_s": 1000, "p50_ns": 100, "p999_ns": 2000, "max_ns": 3000, "over_1ms": 0,
-        "over_2ms": 0, "unexplained_2ms": 0, "unexplained_most_ns": 0, "dropped": 0, "unreadable": 0,
-        "bypass_most": 8, "passed_most": 9, "cpu_ns_per_op": 1500, "jain": 1.0}
+        "over_2ms": 0, "unexplained_2ms": 0, "certain_2ms": 0, "stolen_ns": 0, "unexplained_most_ns": 0, "dropped": 0,
+        "unreadable": 0, "bypass_most": 8, "passed_most": 9, "cpu_ns_per_op": 1500, "jain": 1.0}
 KINDS = ("bounded", "barging", "fifo", "mutex", "adaptive", "pi", "ticket", "mcs")
 CALLS = 9  # of one kind at most: three rounds of three settings
 STAND_IN = """#!/bin/sh
@@ -78,10 +78,19 @@ class LockBench(unittest.TestCase):
                       done.stdout)
 
     def test_one_unexplained_wait(self):
-        done = self.run_it({"bounded": [{}, {}, {"unexplained_2ms": 1, "over_2ms": 1}, {}]},
-                           "--rounds", "2")
+        one = {"unexplained_2ms": 1, "certain_2ms": 1, "over_2ms": 1}
+        done = self.run_it({"bounded": [{}, {}, one, {}]}, "--rounds", "2")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("does not explain | 0 | 1 (", done.stdout)
+        self.assertIn("does not explain | 0 | 1, certain 1 (", done.stdout)
+        # Not known, and stolen: neither is a pass. A miss elsewhere is a miss.
+        for one in ({"certain_2ms": 0}, {"certain_2ms": 1, "stolen_ns": 10_000_000}):
+            one |= {"unexplained_2ms": 1, "over_2ms": 1}
+            done = self.run_it({"bounded": [{}, {}, one, {}]}, "--rounds", "2")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("does not explain | 0 | 1, certain 0 (", done.stdout)
+            self.assertIn("| inconclusive |", done.stdout)
+            done = self.run_it({"bounded": [dict(one, bypass_most=13)]}, "--rounds", "1")
+            self.assertEqual(done.returncode, 1, done.stderr)
         # Those of the others are told, and are theirs.
         done = self.run_it({"mutex": [{"unexplained_2ms": 5, "over_2ms": 5}]}, "--rounds", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
