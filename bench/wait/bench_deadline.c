@@ -12,11 +12,20 @@
  *
  * usage: bench_deadline WINDOW_US NEIGHBOURS ROUNDS [CPU]
  *
- * In a round each discipline waits eight windows, the last one one. Prints one JSON object a
- * discipline: how long the window lasted (median, greatest) and how late the latest was; and at
- * last the premises: which share of that CPU neither waiters nor neighbours had, and which share
- * the neighbour had that got least (0: it ended before it was told to). Neighbours end with this
- * program, and by themselves after two minutes.
+ * In a round each discipline waits eight windows, the last one one. Its waits are counted if what
+ * they are about was so, else its round is inconclusive:
+ * - in each of these waits the waiter and the neighbours had the CPU but for 3 %, and the
+ * neighbours had some of it;
+ * - from the begin to the end of the round, of all disciplines, each neighbour had at least half of
+ *   its fair share of the CPU (in one short wait it is one neighbour's turn).
+ * Nothing there asks how long a wait took: one that is late by its own fault is counted.
+ *
+ * Prints one JSON object a discipline: how long the window lasted (median, greatest), how late the
+ * latest was, and how many rounds were inconclusive; and at last for the whole run: which share of
+ * that CPU neither waiters nor neighbours had, and which share the neighbour had that got least (0:
+ * it ended before it was told to). Exits 2 without a figure where a discipline has more than half
+ * of its rounds inconclusive. Neighbours end with this program, and by themselves after two
+ * minutes.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +46,8 @@
 #define ROUNDS_MOST      1000u
 #define NEIGHBOUR_END_NS (120 * TAUT_NS_PER_S)
 
-#define IN_A_ROUND 8u
+#define IN_A_ROUND   8u
+#define FOREIGN_MOST 0.03
 
 enum discipline { OURS, YIELDS, EACH, EACH_64, DISCIPLINES };
 
@@ -101,6 +111,58 @@ static int start_neighbours(uint32_t count, uint32_t cpu)
     return 0;
 }
 
+/* The CPU times of all neighbours, one by one. 0, or -1: one isn't there any more. */
+static int read_neighbours(uint64_t *each_ns)
+{
+    for (uint32_t i = 0; i < neighbour_count; i++) {
+        clockid_t clock;
+        struct timespec time;
+        if (clock_getcpuclockid(neighbours[i], &clock) != 0 || clock_gettime(clock, &time) != 0)
+            return -1;
+        each_ns[i] = (uint64_t)time.tv_sec * TAUT_NS_PER_S + (uint64_t)time.tv_nsec;
+    }
+    return 0;
+}
+
+/* Who had the CPU until now. */
+struct usage {
+    uint64_t now_ns, own_ns, each_ns[NEIGHBOURS_MOST];
+    int failed;
+};
+
+static void read_usage(struct usage *usage)
+{
+    struct timespec own = {0};
+    usage->now_ns = taut_now_ns();
+    usage->failed = clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own) != 0;
+    usage->own_ns = (uint64_t)own.tv_sec * TAUT_NS_PER_S + (uint64_t)own.tv_nsec;
+    usage->failed |= read_neighbours(usage->each_ns) != 0;
+}
+
+/* Whether between the two the calling thread's CPU was its own and the neighbours'. */
+static int beside_neighbours(const struct usage *before, const struct usage *after)
+{
+    uint64_t lasted_ns = after->now_ns - before->now_ns, neighbours_ns = 0;
+    if (before->failed || after->failed)
+        return 0;
+    if (neighbour_count == 0)
+        return 1;
+    for (uint32_t i = 0; i < neighbour_count; i++)
+        neighbours_ns += after->each_ns[i] - before->each_ns[i];
+    uint64_t known_ns = neighbours_ns + after->own_ns - before->own_ns;
+    return neighbours_ns > 0 && (double)known_ns >= (1 - FOREIGN_MOST) * (double)lasted_ns;
+}
+
+/* Whether each neighbour has had half of its share. */
+static int all_busy(const struct usage *before, const struct usage *after)
+{
+    uint64_t half_ns = (after->now_ns - before->now_ns) / (neighbour_count + 1) / 2;
+    int busy = !before->failed && !after->failed;
+    for (uint32_t i = 0; i < neighbour_count; i++)
+        busy &= after->each_ns[i] - before->each_ns[i] >= half_ns;
+    return busy;
+}
+
 /* A window that ends after `stride` yields at a time. */
 static void yield_for(uint64_t deadline_ns, int stride)
 {
@@ -122,6 +184,9 @@ struct arm {
     uint32_t cpu, rounds, samples;
     uint64_t window_ns;
     struct taut_event turn, done; /* epochs: rounds begun, rounds over */
+    uint32_t counted;             /* of samples: of the rounds before that were not inconclusive */
+    uint32_t inconclusive;        /* rounds */
+    int disturbed;                /* in this round */
     uint64_t lasted_ns[ROUNDS_MOST * IN_A_ROUND];
     uint64_t yields, contended;
     int failed;
@@ -132,10 +197,12 @@ static void wait_once(struct arm *arm, struct taut_event *never, struct taut_win
 {
     struct taut_wait_policy policy = {.size = sizeof policy, .window = window};
     struct taut_wait_report report;
+    struct usage before, after;
     if (arm->discipline == YIELDS) {
         policy.spin_ns = 20 * TAUT_NS_PER_US;
         policy.yield_ns = arm->window_ns;
     }
+    read_usage(&before);
     uint64_t began_ns = taut_now_ns(), deadline_ns = began_ns + arm->window_ns;
     if (arm->discipline == EACH || arm->discipline == EACH_64) {
         yield_for(deadline_ns, arm->discipline == EACH ? 1 : 64);
@@ -145,6 +212,8 @@ static void wait_once(struct arm *arm, struct taut_event *never, struct taut_win
         arm->contended += report.contended;
     }
     arm->lasted_ns[arm->samples++] = taut_now_ns() - began_ns;
+    read_usage(&after);
+    arm->disturbed |= !beside_neighbours(&before, &after);
 }
 
 static void *run_arm(void *context)
@@ -171,16 +240,48 @@ static void print(struct arm *arm)
     uint64_t most_ns = arm->lasted_ns[arm->samples - 1];
     printf("{\"discipline\": \"%s\", \"samples\": %u, \"median_ratio\": %.4f, "
            "\"worst_ratio\": %.3f, \"worst_late_ns\": %llu, \"yields\": %llu, "
-           "\"contended\": %llu}\n",
+           "\"contended\": %llu, \"rounds\": %u, \"inconclusive\": %u}\n",
            names[arm->discipline], arm->samples, (double)median_ns / (double)arm->window_ns,
            (double)most_ns / (double)arm->window_ns, (unsigned long long)(most_ns - arm->window_ns),
-           (unsigned long long)arm->yields, (unsigned long long)arm->contended);
+           (unsigned long long)arm->yields, (unsigned long long)arm->contended, arm->rounds,
+           arm->inconclusive);
+}
+
+/* The round of all disciplines is over: keeps what can be judged. */
+static void settle(struct arm *arms, int busy)
+{
+    for (uint32_t i = 0; i < DISCIPLINES; i++) {
+        if (!busy || arms[i].disturbed) {
+            arms[i].inconclusive++;
+            arms[i].samples = arms[i].counted;
+        }
+        arms[i].counted = arms[i].samples;
+        arms[i].disturbed = 0;
+    }
+}
+
+/* 0; 2: a discipline has failed, or can't be judged. */
+static int report(struct arm *arms)
+{
+    for (uint32_t i = 0; i < DISCIPLINES; i++) {
+        if (arms[i].failed)
+            return 2;
+        if (2 * arms[i].inconclusive > arms[i].rounds) {
+            fprintf(
+                stderr,
+                "bench_deadline: %u of %u rounds of '%s' were not beside busy neighbours only\n",
+                arms[i].inconclusive, arms[i].rounds, names[i]);
+            return 2;
+        }
+    }
+    for (uint32_t i = 0; i < DISCIPLINES; i++)
+        print(&arms[i]);
+    return 0;
 }
 
 static int run(uint64_t window_ns, uint32_t rounds, uint32_t cpu)
 {
     static struct arm arms[DISCIPLINES];
-    int failed = 0;
     for (uint32_t i = 0; i < DISCIPLINES; i++) {
         struct arm *arm = &arms[i];
         arm->discipline = (enum discipline)i;
@@ -192,19 +293,19 @@ static int run(uint64_t window_ns, uint32_t rounds, uint32_t cpu)
             return 2;
     }
     for (uint32_t round = 0; round < rounds; round++) {
+        struct usage before, after;
+        read_usage(&before);
         for (uint32_t k = 0; k < DISCIPLINES; k++) {
             struct arm *arm = &arms[(round + k) % DISCIPLINES];
             taut_event_publish(&arm->turn);
             (void)taut_wait(&arm->done, round, TAUT_NEVER_NS, NULL, NULL);
         }
+        read_usage(&after);
+        settle(arms, all_busy(&before, &after));
     }
-    for (uint32_t i = 0; i < DISCIPLINES; i++) {
+    for (uint32_t i = 0; i < DISCIPLINES; i++)
         pthread_join(arms[i].thread, NULL);
-        failed |= arms[i].failed;
-        if (!failed)
-            print(&arms[i]);
-    }
-    return failed ? 2 : 0;
+    return report(arms);
 }
 
 int main(int argc, char **argv)
