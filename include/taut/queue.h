@@ -265,7 +265,7 @@ static inline void *taut_ring_reserve_n(struct taut_ring *ring, uint32_t want, u
 static inline void taut_ring_commit_n(struct taut_ring *ring, uint32_t count)
 {
     struct taut__ring_side *side = &ring->producer;
-    TAUT__RING_CHECK(side, side->index + count - side->other <= side->mask + 1);
+    TAUT__RING_CHECK(side, side->index + count - side->other <= side->limit);
     side->index += count;
     if (taut__ring_batch_ends(side))
         taut__ring_publish(ring);
@@ -491,7 +491,7 @@ TAUT_API int taut_fanout_take(struct taut_fanout *fanout, uint32_t child,
 /*
  * The child gives an item back, as it was taken, in any order. The owner sees it with the batch,
  * when the child finds no work, waits or flushes. An item that is not outstanding (returned twice,
- * or of another child) aborts the process: at the latest when the owner reaps it.
+ * of another child, or changed) aborts the process: at the latest when the owner reaps it.
  */
 TAUT_API void taut_fanout_return(struct taut_fanout *fanout, uint32_t child,
                                  const struct taut_fanout_item *item);

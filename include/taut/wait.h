@@ -209,6 +209,7 @@ struct taut_event {
     TAUT__ATOMIC(uint64_t) sleeps;
     TAUT__ATOMIC(uint64_t) spurious;
     TAUT__ATOMIC(uint64_t) late_max_ns;
+    TAUT__ATOMIC(uint32_t) guests; /* in waits of a ring or fan-out that sleep here */
 };
 
 /* A reading of an event's counters. Exact when nobody waits or publishes: then caught + parked +
@@ -227,7 +228,8 @@ struct taut_event_stats {
  * here (affinity and quota). 0, TAUT_EINVAL for NULL or memory that is not aligned. */
 TAUT_API int taut_event_init(struct taut_event *event);
 
-/* Ends an event. TAUT_EBUSY: threads wait for it; nothing is changed, and they stay served.
+/* Ends an event. TAUT_EBUSY: threads wait for it, or for a ring that sleeps on it; nothing is
+ * changed, and they stay served.
  * TAUT_EINVAL: NULL, never made, or ended already. */
 TAUT_API int taut_event_destroy(struct taut_event *event);
 

@@ -103,6 +103,7 @@ static void deliver(struct taut_fanout *fanout, uint32_t index, uint32_t flow, u
     struct taut__credit *credit = &child->credits[number];
     credit->ticket += fanout->ticket_mask + 1;
     credit->item = item;
+    credit->flow = flow;
     credit->out = 1;
     struct taut_fanout_item *slot = taut_ring_reserve(&child->work);
     TAUT_CHECK(slot != NULL); /* the reserve sees to it */
@@ -149,9 +150,9 @@ static int overflow(const struct taut_fanout *fanout, struct taut__child *child,
 int taut_fanout_send(struct taut_fanout *fanout, uint32_t child_index, uint32_t flow, uint64_t item,
                      struct taut_fanout_item *shed)
 {
-    OWNER(fanout);
-    if (child_index >= fanout->children)
+    if (!fanout || child_index >= fanout->children)
         return TAUT_EINVAL;
+    OWNER(fanout);
     if (fanout->closed)
         return TAUT_ESTATE;
     struct taut__child *child = &fanout->child[child_index];
@@ -180,11 +181,11 @@ static void credit_back(const struct taut_fanout *fanout, uint32_t index,
     uint32_t number = (item->ticket & fanout->ticket_mask) - index * effective;
     struct taut__credit *credit = &child->credits[number < effective ? number : 0];
     int outstanding = number < effective && credit->out && credit->ticket == item->ticket &&
-                      credit->item == item->item;
+                      credit->item == item->item && credit->flow == item->flow;
     if (!outstanding)
         fprintf(stderr, "taut fan-out: item %llx of flow %u came back and is not outstanding\n",
                 (unsigned long long)item->item, item->flow);
-    TAUT_CHECK(outstanding); /* returned twice, or to another child than it was taken from */
+    TAUT_CHECK(outstanding); /* returned twice, by another child, or changed */
     credit->out = 0;
     child->free[child->free_count++] = number;
     add(&child->returned, 1);
@@ -274,9 +275,9 @@ void taut_fanout_close(struct taut_fanout *fanout)
 
 int taut_fanout_set_policy(struct taut_fanout *fanout, uint32_t child_index, uint32_t policy)
 {
-    OWNER(fanout);
-    if (child_index >= fanout->children || policy > TAUT_FANOUT_SHED_OLDEST)
+    if (!fanout || child_index >= fanout->children || policy > TAUT_FANOUT_SHED_OLDEST)
         return TAUT_EINVAL;
+    OWNER(fanout);
     atomic_store_explicit(&fanout->child[child_index].policy, policy, memory_order_relaxed);
     return 0;
 }
@@ -309,6 +310,8 @@ static void owner_announces(void *context, uint32_t waits)
 int taut_fanout_wait_returns(struct taut_fanout *fanout, uint64_t deadline_ns,
                              const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
+    if (!fanout)
+        return TAUT_EINVAL;
     const struct taut__queue_waiter waiter = {.event = &fanout->return_event,
                                               .ready = returns_ready,
                                               .announce = owner_announces,
@@ -359,7 +362,7 @@ void taut_fanout_flush_returns(struct taut_fanout *fanout, uint32_t child_index)
 int taut_fanout_wait_work(struct taut_fanout *fanout, uint32_t child_index, uint64_t deadline_ns,
                           const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
-    if (child_index >= fanout->children)
+    if (!fanout || child_index >= fanout->children)
         return TAUT_EINVAL;
     struct taut__child *child = &fanout->child[child_index];
     int code = taut__queue_refuse(&child->event, policy);
@@ -380,8 +383,10 @@ int taut_fanout_closed(struct taut_fanout *fanout, uint32_t child_index)
 int taut_fanout_stats(const struct taut_fanout *fanout, uint32_t child_index,
                       struct taut_fanout_stats *stats)
 {
+    if (!stats)
+        return TAUT_EINVAL;
     memset(stats, 0, sizeof *stats);
-    if (child_index >= fanout->children)
+    if (!fanout || child_index >= fanout->children)
         return TAUT_EINVAL;
     const struct taut__child *child = &fanout->child[child_index];
     stats->sent = get(&child->sent);

@@ -13,6 +13,7 @@
 /* One credit. */
 struct taut__credit {
     uint64_t item;
+    uint32_t flow;
     /* Of its use now or last. Below, the credit's number among those of all children, so that an
      * item that comes back from another child is noticed; above, how often it was used, for one
      * that comes back twice: as many bits as are left, 22 with 4 children of 240 credits. */

@@ -75,6 +75,7 @@ int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_
 {
     struct taut_spin spin;
     atomic_store_explicit(waiter->in_wait, 1, memory_order_relaxed);
+    taut__event_enter(waiter->event);
     taut_spin_begin(&spin, deadline_ns, policy);
     int outcome = TAUT_WAIT_CAUGHT;
     if (!spin_for(waiter, &spin)) {
@@ -85,6 +86,7 @@ int taut__queue_wait(const struct taut__queue_waiter *waiter, uint64_t deadline_
             waiter->announce(waiter->context, 0);
         }
     }
+    taut__event_leave(waiter->event); /* first: a fan-out's event is part of it */
     /* Release pairs with taut_ring_destroy() and taut_fanout_destroy(): the last touch. */
     atomic_store_explicit(waiter->in_wait, 0, memory_order_release);
     if (outcome < 0)
@@ -110,6 +112,8 @@ static void consumer_announces(void *context, uint32_t waits)
 int taut_ring_wait_items(struct taut_ring *ring, uint64_t deadline_ns,
                          const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
+    if (!ring)
+        return TAUT_EINVAL;
     const struct taut__queue_waiter waiter = {.event = ring->event,
                                               .ready = items_ready,
                                               .announce = consumer_announces,
@@ -137,6 +141,8 @@ static void producer_announces(void *context, uint32_t waits)
 int taut_ring_wait_space(struct taut_ring *ring, uint64_t deadline_ns,
                          const struct taut_wait_policy *policy, struct taut_wait_report *report)
 {
+    if (!ring)
+        return TAUT_EINVAL;
     const struct taut__queue_waiter waiter = {.event = ring->space_event,
                                               .ready = space_ready,
                                               .announce = producer_announces,

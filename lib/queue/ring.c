@@ -290,7 +290,7 @@ void taut__ring_publish(struct taut_ring *ring)
     OWNED(side);
     /* Read once: the compiler may not keep them over the stores to atomics. */
     uint64_t index = side->index, used = index - side->other;
-    TAUT_CHECK(used <= side->mask + 1);
+    TAUT_CHECK(used <= side->limit); /* which is 0 once it is closed */
     if (index - side->told == 1 && side->item_bytes == sizeof(uint64_t))
         tell_alone(ring);
     side->told = index;

@@ -31,6 +31,7 @@ int taut_event_init(struct taut_event *event)
     atomic_init(&event->sleeps, 0);
     atomic_init(&event->spurious, 0);
     atomic_init(&event->late_max_ns, 0);
+    atomic_init(&event->guests, 0);
     event->generation = taut__process_generation_enter();
     event->magic = TAUT__EVENT_MAGIC;
     return TAUT_OK;
@@ -41,12 +42,14 @@ int taut_event_destroy(struct taut_event *event)
     if (event == NULL || event->magic != TAUT__EVENT_MAGIC)
         return TAUT_EINVAL;
     /* Acquire pairs with the release that ends each taut_wait(): whose outcome is counted here has
-     * touched the event for the last time. In a child of fork(2) the waiters do not exist. */
+     * touched the event for the last time; and with that of taut__event_leave(), which comes after
+     * the outcomes of its guest. In a child of fork(2) the waiters do not exist. */
+    uint32_t guests = atomic_load_explicit(&event->guests, memory_order_acquire);
     uint64_t ended = atomic_load_explicit(&event->caught, memory_order_acquire) +
                      atomic_load_explicit(&event->parked, memory_order_acquire) +
                      atomic_load_explicit(&event->expired, memory_order_acquire);
     if (event->generation == taut__process_generation() &&
-        atomic_load_explicit(&event->waits, memory_order_relaxed) != ended)
+        (guests != 0 || atomic_load_explicit(&event->waits, memory_order_relaxed) != ended))
         return TAUT_EBUSY;
     event->magic = 0;
     return TAUT_OK;

@@ -33,7 +33,7 @@ __attribute__((cold)) int taut__policy_copy(const struct taut_wait_policy **poli
 /*
  * Afterwards all of **policy may be read: where it lies, when its caller's header is this one, else
  * a copy in `room`. *policy may be NULL, and stays so. 0, or TAUT_EINVAL: a size that
- * base/options.h refuses, or a window that nobody made.
+ * base/options.h refuses, strict neither 0 nor 1, or a window that nobody made.
  */
 static inline int taut__policy_take(const struct taut_wait_policy **policy,
                                     struct taut_wait_policy *room)
@@ -47,6 +47,8 @@ static inline int taut__policy_take(const struct taut_wait_policy **policy,
             return code;
     }
     const struct taut_window *window = (*policy)->window;
+    if ((*policy)->strict > 1)
+        return TAUT_EINVAL;
     return window == NULL || window->ready == TAUT__WINDOW_READY ? TAUT_OK : TAUT_EINVAL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ends: rings and fan-outs that somebody waits in, asleep or not, are not destroyed; and in a child
+ * Ends: rings and fan-outs that somebody waits in, asleep or not, are not destroyed, nor the events
+ * of those; and in a child
  * of fork(2) nobody waits, and its copies are freed whoever waits in the parent.
  */
 #include <setjmp.h>
@@ -16,6 +17,8 @@
 #include "child.h"
 #include "queue/fanout.h"
 #include "queue/ring.h"
+
+static struct taut_event items, space; /* of the ring */
 
 /* One thread in one wait, that spins or sleeps. */
 struct waiter {
@@ -71,6 +74,12 @@ static _Atomic uint32_t *in_wait(const struct waiter *waiter)
     }
 }
 
+/* What the waiter sleeps on, where it is the caller's to end. */
+static struct taut_event *event_of(const struct waiter *waiter)
+{
+    return waiter->which == FOR_ITEMS ? &items : waiter->which == FOR_SPACE ? &space : NULL;
+}
+
 static void end_the_wait(const struct waiter *waiter)
 {
     struct taut_fanout_item item = {0};
@@ -96,7 +105,6 @@ static void end_the_wait(const struct waiter *waiter)
 
 static struct waiter waiter_of(uint32_t which, uint64_t spin_ns)
 {
-    static struct taut_event items, space;
     struct waiter waiter = {.which = which, .spin_ns = spin_ns, .outcome = -1};
     const struct taut_fanout_options options = {.size = sizeof options, .children = 2};
     const struct taut_ring_options ring = {.size = sizeof ring,
@@ -125,15 +133,22 @@ static void what_is_waited_in_is_not_destroyed(void **state)
     static const uint64_t spins_ns[] = {TAUT_NEVER_NS, TAUT_WAIT_NONE_NS};
     for (uint32_t i = 0; i < 2 * WAITS; i++) {
         struct waiter waiter = waiter_of(i / 2, spins_ns[i % 2]);
+        struct taut_event *event = event_of(&waiter);
         pthread_t thread;
         start_waiting(&waiter, &thread);
+        while (event && atomic_load_explicit(&event->guests, memory_order_relaxed) == 0)
+            sched_yield();
         for (int k = 0; k < 20; k++) {
             assert_int_equal(destroy(&waiter), TAUT_EBUSY);
+            if (event)
+                assert_int_equal(taut_event_destroy(event), TAUT_EBUSY);
             sched_yield();
         }
         end_the_wait(&waiter);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_true(waiter.outcome == TAUT_WAIT_CAUGHT || waiter.outcome == TAUT_WAIT_PARKED);
+        if (event)
+            assert_int_equal(taut_event_destroy(event), 0);
         assert_int_equal(taut_fanout_destroy(waiter.fanout), 0);
         assert_int_equal(taut_ring_destroy(waiter.ring), 0);
     }

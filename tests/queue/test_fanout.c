@@ -354,9 +354,15 @@ static void the_end_keeps_what_is_parked_for_the_owner(void **state)
         assert_int_equal(item.item, 16 + i);
     }
     assert_int_equal(stats_of(fanout, 0).outstanding_high, 16); /* survives */
-    assert_int_equal(taut_fanout_send(fanout, 9, 1, 1, NULL), TAUT_EINVAL);
-    assert_int_equal(taut_fanout_wait_work(fanout, 9, 0, NULL, NULL), TAUT_EINVAL);
     struct taut_fanout_stats stats;
+    assert_int_equal(taut_fanout_send(fanout, 9, 1, 1, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_send(NULL, 0, 1, 1, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_set_policy(NULL, 0, TAUT_FANOUT_REFUSE), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_wait_work(NULL, 0, 0, NULL, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_wait_returns(NULL, 0, NULL, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_stats(NULL, 0, &stats), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_stats(fanout, 0, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_fanout_wait_work(fanout, 9, 0, NULL, NULL), TAUT_EINVAL);
     assert_int_equal(taut_fanout_stats(fanout, 2, &stats), TAUT_EINVAL);
     assert_int_equal(taut_fanout_destroy(fanout), 0);
     assert_int_equal(taut_fanout_destroy(NULL), 0);
@@ -452,6 +458,14 @@ static void another_item(void *context)
     give(fanout, 0, &a);
 }
 
+static void another_flow(void *context)
+{
+    struct taut_fanout *fanout = context;
+    struct taut_fanout_item a = get(fanout, 0);
+    a.flow++;
+    give(fanout, 0, &a);
+}
+
 static void a_ticket_of_nobody(void *context)
 {
     struct taut_fanout *fanout = context;
@@ -470,6 +484,7 @@ static void what_is_not_outstanding_aborts(void **state)
     assert_true(child_aborts(twice_with_another_between, fanout));
     assert_true(child_aborts(to_another_child, fanout));
     assert_true(child_aborts(another_item, fanout));
+    assert_true(child_aborts(another_flow, fanout));
     assert_true(child_aborts(a_ticket_of_nobody, fanout));
     assert_int_equal(taut_fanout_destroy(fanout), 0);
 }

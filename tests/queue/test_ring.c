@@ -385,6 +385,14 @@ static void commits_more_than_fits(void *context)
     taut_ring_commit_n(ring, 17);
 }
 
+static void commits_after_the_end(void *context)
+{
+    struct taut_ring *ring = context;
+    taut_ring_reserve(ring);
+    taut_ring_close(ring);
+    taut_ring_commit(ring);
+}
+
 static void releases_more_than_is_there(void *context)
 {
     struct taut_ring *ring = context;
@@ -400,6 +408,14 @@ static void publishes_more_than_fits(void *context)
     struct taut_ring *ring = context;
     ring->producer.index += 17;
     taut__ring_publish(ring);
+}
+
+static void publishes_after_the_end(void *context)
+{
+    struct taut_ring *ring = context;
+    taut_ring_close(ring);
+    ring->producer.index += 1;
+    taut_ring_flush(ring);
 }
 
 static void gives_back_more_than_is_there(void *context)
@@ -421,6 +437,7 @@ static void indices_that_cannot_be_abort_in_all_builds(void **state)
     (void)state;
     struct taut_ring *ring = make(16, 8);
     assert_true(child_aborts(publishes_more_than_fits, ring));
+    assert_true(child_aborts(publishes_after_the_end, ring));
     assert_true(child_aborts(gives_back_more_than_is_there, ring));
     assert_int_equal(taut_ring_destroy(ring), 0);
 }
@@ -437,6 +454,7 @@ static void misuse_aborts(void **state)
     assert_true(child_aborts(second_consumer, ring));
     assert_false(child_aborts(two_owners, ring)); /* one a side: as it should be */
     assert_true(child_aborts(commits_more_than_fits, ring));
+    assert_true(child_aborts(commits_after_the_end, ring));
     assert_true(child_aborts(releases_more_than_is_there, ring));
     assert_true(child_aborts(wrong_size_of_item, ring));
     assert_int_equal(taut_ring_destroy(ring), 0);

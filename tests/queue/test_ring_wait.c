@@ -330,6 +330,8 @@ static void what_cannot_wait_is_refused(void **state)
     assert_int_equal(taut_ring_create(&deaf, &options, NULL), 0);
     assert_int_equal(taut_ring_wait_items(deaf, 0, NULL, NULL), TAUT_EINVAL);
     assert_int_equal(taut_ring_wait_space(deaf, 0, NULL, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_ring_wait_items(NULL, 0, NULL, NULL), TAUT_EINVAL);
+    assert_int_equal(taut_ring_wait_space(NULL, 0, NULL, NULL), TAUT_EINVAL);
     assert_int_equal(taut_ring_wait_items(ring, 0, &wrong, NULL), TAUT_EINVAL);
     assert_int_equal(taut_ring_destroy(deaf), 0);
 }

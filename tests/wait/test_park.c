@@ -301,6 +301,8 @@ static void waits_are_the_sum_of_their_outcomes(void **state)
     assert_int_equal(taut_wait(&event, 2, virtual.now_ns + MS, NULL, NULL), TAUT_WAIT_EXPIRED);
     struct taut_wait_policy bad = {.size = 4};
     assert_int_equal(taut_wait(&event, 0, 0, &bad, NULL), TAUT_EINVAL); /* no wait at all */
+    bad = (struct taut_wait_policy){.size = sizeof bad, .strict = 2};
+    assert_int_equal(taut_wait(&event, 0, 0, &bad, NULL), TAUT_EINVAL);
     struct taut_event_stats stats = stats_now();
     assert_int_equal(stats.waits, 4);
     assert_int_equal(stats.parked, 1);
