@@ -7,13 +7,17 @@
  *   taut__lock_take_new()   lock_queue.c   take_new: may_barge() refuses by the count, or at any
  *                                          time by the clock
  *   taut__lock_take_head()  lock_queue.c   TAKE_HEAD
- *   taut__lock_enqueue()    lock_queue.c   enqueue, with enqueue_first()
- *   promote()               lock_queue.c   promote(), with promoted_word()
+ *   taut__lock_take_or_come() lock_queue.c take_new and come, in one step
+ *   queue_first()           lock_queue.c   first
+ *   adopt()                 lock_queue.c   adopts, founds; with found_queue()
+ *   promote()               lock_queue.c   promotes
+ *   taut__lock_guard_exit() lock_queue.c   leaves_guard
  *   taut__lock_served()     lock_queue.c   served
- *   taut__lock_leave()      lock_queue.c   leave, with unlink_middle(); may_take and not
+ *   taut__lock_leave()      lock_queue.c   leave, with unlink_middle(); take_it and not
  *   taut__lock_rouse()      lock_queue.c   rouse
  *   taut_lock_release()     lock.c         release: loads the word, rouses, swaps, wakes
  *   wait_in_queue()         lock.c         look: as head or not; the deadline may pass at any time
+ *   try_as_head()           lock.c         look: an awake head clears HEAD_ASLEEP, or not
  *   announce_sleep()        lock.c         announce
  *   sleep_once()            lock.c         announce, sleep
  *
@@ -24,8 +28,9 @@
  * lock if it can) or with a reason that goes away (leaves without; wakes by itself after a while,
  * too).
  *
- * Left out: the guard itself (a futex mutex), robust locks, statistics, taut_lock_retest(), the
- * lock's end. Memory is sequentially consistent.
+ * Left out: how one waits for the guard (a futex mutex), robust locks, statistics,
+ * taut_lock_retest(), the lock's end; that bypasses are counted modulo 2^16. Memory is sequentially
+ * consistent.
  *
  * pan: -DSAFETY
  * config wide: -DTHREADS=4 -DROUNDS=1 -DBOUND=1
@@ -36,6 +41,8 @@
  * twin TWIN_UNCOUNTED: assertion violated: overtaking is not counted
  * twin TWIN_STICKY: assertion violated: once kept for a waiter, kept for the next at once
  * twin TWIN_SLEEP_BLIND: invalid end state: sleeps without comparing
+ * twin TWIN_ORPHANED: invalid end state: who leaves the guard does not look who has come
+ * twin TWIN_FOUND_ASLEEP: invalid end state: who queues another does not say that it sleeps
  */
 #ifndef THREADS
 #define THREADS 3
@@ -53,14 +60,17 @@
 #define MAY_SLEEP (!wake_bit[me])
 #endif
 
-bool held, waiters, head_asleep; /* the word ... */
-byte bypassed;                   /* ... in four pieces, changed in one step */
+bool held, queued, head_asleep;              /* the word ... */
+byte arrivals[THREADS], arrivals_length;     /* ... who has come, oldest first ... */
+byte bypassed;                               /* ... and all since the lock was made. Only differences
+                                                to head_bypass_at count: that is 0 here */
+#define WAITED (queued || arrivals_length > 0)
+#define KEPT   (bypassed >= BOUND)
 
 /* Under the guard. The queue is an array of threads, oldest first: links are not modelled. */
 bool guard;
 byte queue[THREADS], queue_length;
 byte head = NOBODY; /* the source's own variable: stored after the word, read without the guard */
-byte base;          /* bypass_base */
 
 /* Of each thread's node. */
 byte bypass_at[THREADS];
@@ -69,8 +79,9 @@ bool asleep[THREADS];   /* in the kernel */
 
 /* What should be: not in the source. */
 byte holder = NOBODY;
-byte overtaken[THREADS]; /* acquisitions by newcomers while this thread was in the queue */
-hidden byte one, own, next;
+byte overtaken[THREADS]; /* acquisitions by newcomers while this thread has come and not left */
+byte begun;              /* threads that have done their first step */
+hidden byte one, own;
 
 /* In every step that changes the word or takes the lock. */
 inline invariants()
@@ -79,7 +90,17 @@ inline invariants()
         assert(overtaken[one] <= BOUND)
     }
     assert(held == (holder != NOBODY));
-    assert(!head_asleep || held)
+    assert(!head_asleep || held);
+    assert(queued == (queue_length > 0))
+}
+
+/* Threads are alike, so it is enough that they begin in the order of their numbers. */
+inline begins(me)
+{
+    if
+    :: begun == me -> begun++
+    :: else
+    fi
 }
 
 /* The step in which a thread gets the lock. */
@@ -90,17 +111,103 @@ inline takes(me)
     holder = me
 }
 
-/* Everybody in the queue was overtaken once more. */
+/* Everybody who has come was overtaken once more. */
 inline overtakes()
 {
     for (one : 0 .. THREADS - 1) {
         if
         :: one < queue_length -> overtaken[queue[one]]++
         :: else
+        fi;
+        if
+        :: one < arrivals_length -> overtaken[arrivals[one]]++
+        :: else
         fi
     }
 #ifndef TWIN_UNCOUNTED
     bypassed++
+#endif
+}
+
+/* set_bounds(). Where it is late it is in vain. */
+inline bounds(who)
+{
+    own = bypass_at[who];
+    bypassed = bypassed - own;
+    for (one : 0 .. THREADS - 1) {
+        if
+        :: one < queue_length -> bypass_at[queue[one]] = bypass_at[queue[one]] - own
+        :: else
+        fi;
+        if
+        :: one < arrivals_length -> bypass_at[arrivals[one]] = bypass_at[arrivals[one]] - own
+        :: else
+        fi
+    }
+}
+
+/* The swap of taut__lock_take_or_come(), for who can't take. */
+inline comes(me)
+{
+    first = !WAITED;
+    bypass_at[me] = bypassed;
+    arrivals[arrivals_length] = me;
+    arrivals_length++
+}
+
+/* The swap of adopt(); `other`: the head of a queue that was empty is not the caller. */
+inline adopts(other)
+{
+    found = (head == NOBODY && arrivals_length > 0);
+    wake_it = (found && other && !held);
+    for (one : 0 .. THREADS - 1) {
+        if
+        :: one < arrivals_length ->
+            queue[queue_length] = arrivals[one];
+            queue_length++;
+            arrivals[one] = 0
+        :: else
+        fi
+    }
+    arrivals_length = 0;
+    queued = (queue_length > 0);
+#ifndef TWIN_FOUND_ASLEEP
+    if
+    :: found && other && held -> head_asleep = true
+    :: else
+    fi;
+#endif
+    invariants()
+}
+
+/* What adopt() does after that, in found_queue(). */
+inline founds()
+{
+    if
+    :: d_step {
+        found ->
+        bounds(queue[0]);
+        head = queue[0];
+        found = false;
+        if
+        :: wake_it -> wake_bit[head] = true; asleep[head] = false; wake_it = false
+        :: else
+        fi
+       }
+    :: !found
+    fi
+}
+
+inline leaves_guard()
+{
+    guard = false;
+#ifndef TWIN_ORPHANED
+    do
+    :: d_step { arrivals_length > 0 && !queued && !guard -> guard = true; adopts(true) };
+       founds();
+       guard = false
+    :: arrivals_length == 0 || queued || guard -> break
+    od
 #endif
 }
 
@@ -121,29 +228,41 @@ inline unlink(me)
     wake_bit[me] = false
 }
 
-/* promoted_word() and the swap of promote(): what the word becomes without the oldest waiter, which
- * the caller has unlinked. */
-inline promotes()
+/* promote(): the oldest, `me`, leaves the queue; then the bounds; the head is for the caller to set.
+ */
+inline promotes(me)
 {
     if
-    :: queue_length == 0 ->
-        base = 0; /* in the source it goes on growing; only differences to it matter */
-        bypassed = 0;
-        waiters = false;
-        head_asleep = false
-    :: else ->
-        next = queue[0];
-        own = base + bypassed - bypass_at[next];
-        /* Nobody is overtaken more often than those before it, so nothing is cut off here. */
-        assert(own <= BOUND && (own == overtaken[next]));
+    :: d_step { queue_length == 1 -> adopts(true) }
+    :: skip /* too early for who has come: seen when the guard is left */
+    fi;
+    d_step {
+        unlink(me);
+        if
+        :: !held && take_it -> takes(me); took = true
+        :: else
+        fi;
+        queued = (queue_length > 0);
+        head_asleep = (held && queued);
+        roused = (queued && !held);
+        invariants()
+    };
+    atomic {
+        if
+        :: queue_length > 0 ->
 #ifdef TWIN_STICKY
-        own = (bypassed == BOUND -> BOUND : own);
+            if
+            :: KEPT
+            :: else -> bounds(queue[0])
+            fi;
+#else
+            bounds(queue[0]);
 #endif
-        base = base + bypassed - own;
-        bypassed = own;
-        assert(bypassed == overtaken[next]); /* kept for what it has suffered itself, and no more */
-        head_asleep = held
-    fi
+            /* Kept for what it has suffered itself, and no more. */
+            assert(bypassed == overtaken[queue[0]])
+        :: else
+        fi
+    }
 }
 
 /* taut_lock_release() */
@@ -189,46 +308,30 @@ inline wakes()
 proctype thread(byte me)
 {
     byte rounds, wake = NOBODY;
-    bool roused, took, may_take;
+    bool roused, took, take_it, first, found, wake_it;
+    begun >= me;
     do
     :: rounds == ROUNDS -> break
     :: else ->
-        /* taut__lock_take_new() */
+        /* taut__lock_take_new(), or taut__lock_take_or_come() */
         if
-        :: d_step { !held && !waiters -> takes(me); invariants() }; goto acquired
-        :: d_step {
-            !held && waiters && bypassed < BOUND -> takes(me); overtakes(); invariants()
-           };
+        :: d_step { !held && !WAITED -> begins(me); takes(me); invariants() }; goto acquired
+        :: d_step { !held && WAITED && !KEPT -> begins(me); takes(me); overtakes(); invariants() };
            goto acquired
-        :: held || waiters /* also: kept, by count or by time */
+        :: d_step { held || WAITED -> begins(me); comes(me) } /* also: kept, by count or time */
         fi;
 
-        /* taut__lock_enqueue() */
+        /* queue_first() */
         if
-        :: d_step {
-            !guard && queue_length == 0 && !held ->
-            assert(!waiters && !head_asleep && bypassed == 0);
-            takes(me);
-            invariants()
-           };
-           goto acquired
-        :: d_step {
-            !guard && queue_length == 0 && held ->
-            guard = true;
-            assert(!waiters && !head_asleep && bypassed == 0);
-            waiters = true;
-            bypass_at[me] = base;
-            queue[0] = me;
-            queue_length = 1
-           };
-           d_step { head = me; guard = false }
-        :: d_step {
-            !guard && queue_length > 0 ->
-            assert(waiters);
-            bypass_at[me] = base + bypassed;
-            queue[queue_length] = me;
-            queue_length++
-           }
+        :: first ->
+            d_step { bounds(me); first = false };
+            if
+            :: d_step { !guard -> guard = true; adopts(false) };
+               founds();
+               d_step { assert(queued); guard = false } /* nobody else can be an empty queue's first */
+            :: guard
+            fi
+        :: else
         fi;
 
 look:   /* wait_in_queue() */
@@ -237,6 +340,7 @@ look:   /* wait_in_queue() */
             if
             :: d_step { !held -> takes(me); head_asleep = false; invariants() }; goto served
             :: held
+            :: held -> head_asleep = false /* it was told so, and is awake */
             fi
         :: head != me
         fi;
@@ -266,27 +370,26 @@ look:   /* wait_in_queue() */
         fi;
         if
         :: goto look /* it has time, or its reason still stands */
-        :: may_take = true
-        :: may_take = false
+        :: take_it = true
+        :: take_it = false
         fi;
 
         /* taut__lock_leave() */
+        d_step { !guard -> guard = true };
         if
-        :: d_step { !guard && head != me -> unlink(me) };
-           goto out
-        :: d_step {
-            !guard && head == me ->
-            guard = true;
-            unlink(me);
-            if
-            :: !held && may_take -> takes(me); took = true
-            :: else
-            fi;
-            promotes();
-            roused = (queue_length > 0 && !held);
-            invariants()
-           }
+        :: head != me ->
+            d_step { adopts(true) };
+            founds()
+        :: else
         fi;
+        if
+        :: head != me ->
+            d_step { unlink(me); invariants() };
+            d_step { assert(queued); guard = false }; /* so there is nothing to see */
+            goto out
+        :: else
+        fi;
+        promotes(me);
         atomic {
             head = (queue_length > 0 -> queue[0] : NOBODY);
             if
@@ -297,9 +400,9 @@ look:   /* wait_in_queue() */
 #endif
                 roused = false
             :: else
-            fi;
-            guard = false
+            fi
         };
+        leaves_guard();
         if
         :: took -> goto acquired
         :: else
@@ -308,22 +411,17 @@ look:   /* wait_in_queue() */
         goto out;
 
 served: /* taut__lock_served() */
-        atomic {
-            !guard ->
-            guard = true;
-            assert(head == me);
-            unlink(me);
-            promotes();
-            invariants()
-        };
-        d_step { head = (queue_length > 0 -> queue[0] : NOBODY); guard = false };
+        atomic { !guard -> guard = true; assert(head == me); take_it = false };
+        promotes(me);
+        d_step { assert(!roused); head = (queue_length > 0 -> queue[0] : NOBODY) };
+        leaves_guard();
 
 acquired:
         assert(holder == me);
         took = false;
         release();
 out:
-        atomic { assert(!asleep[me]); may_take = false; rounds++ }
+        atomic { assert(!asleep[me]); take_it = false; rounds++ }
     od
 }
 
@@ -338,7 +436,7 @@ init
     }
     atomic {
         _nr_pr == 1 ->
-        assert(!held && !waiters && !head_asleep && bypassed == 0);
+        assert(!held && !WAITED && !head_asleep);
         assert(queue_length == 0 && head == NOBODY && !guard)
     }
 }

@@ -167,11 +167,13 @@ TAUT_API const char *taut_lock_outcome_name(uint32_t outcome);
  * acquisition and each release touches, the second what is changed while there are waiters.
  */
 struct taut_lock {
-    /* bit 0 held, 1 waiters, 2 the oldest waiter sleeps, 31..8 bypasses of the oldest waiter */
-    TAUT__LINE TAUT__ATOMIC(uint32_t) word;
+    /* bit 0 held, 1 there is a queue, 2 the oldest waiter sleeps, 47..6 the waiter that came last
+     * and is not in the queue yet, 63..48 bypasses */
+    TAUT__LINE TAUT__ATOMIC(uint64_t) word;
     TAUT__ATOMIC(int32_t) owner_tid;
-    TAUT__ATOMIC(int32_t) winner_tid; /* the last that acquired it */
-    TAUT__ATOMIC(int32_t) barger_tid; /* the last that overtook a waiter */
+    TAUT__ATOMIC(int32_t) winner_tid;      /* the last that acquired it */
+    TAUT__ATOMIC(int32_t) barger_tid;      /* the last that overtook a waiter */
+    TAUT__ATOMIC(uint32_t) head_bypass_at; /* bypasses when the oldest waiter came */
     TAUT__ATOMIC(uint64_t) acquired;
     TAUT__ATOMIC(uint64_t) barged;
     TAUT__ATOMIC(uint64_t) head_since_ns; /* when the oldest waiter came */
@@ -189,7 +191,6 @@ struct taut_lock {
     TAUT__ATOMIC(uint32_t) waiters;
     TAUT__ATOMIC(uintptr_t) head; /* the oldest waiter */
     uintptr_t tail;
-    uint64_t bypass_base; /* + the bypasses in the word = all since the lock was made */
     TAUT__ATOMIC(uint64_t) contended, kept, expired, gone, owners_died;
     TAUT__ATOMIC(uint64_t) parks, wakeups_lost, wake_calls;
     TAUT__ATOMIC(uint64_t) bypass_most, waited_most_ns;

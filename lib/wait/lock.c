@@ -2,10 +2,10 @@
 /*
  * wait/lock.c - the lock's calls, and the loop of one waiter.
  *
- * A newcomer tries once: free and nobody waits, or the bounds let it overtake. Then it queues. Only
- * the oldest waiter spins; before it sleeps it says so in the word (HEAD_ASLEEP), and the next
- * release wakes it. From then on it is awake, and releases make no system call until it sleeps
- * again.
+ * A newcomer tries once: free and nobody waits, or the bounds let it overtake. Then it tries again
+ * and comes to wait, in one step. Only the oldest waiter spins; before it sleeps it says so in the
+ * word (HEAD_ASLEEP), and the next release wakes it. From then on it is awake, and releases make no
+ * system call until it sleeps again.
  *
  * A release takes the guard, if it must, while the lock is still held: when HELD has gone the
  * memory is no longer touched, so that the next holder may destroy the lock. What is woken after
@@ -119,7 +119,7 @@ int taut_lock_destroy(struct taut_lock *lock)
         return code;
     /* In a child of fork(2) neither holder nor waiters exist. Acquire pairs with the release of the
      * last holder: what follows comes after all it did. */
-    if (code == 0 && atomic_load_explicit(&lock->word, memory_order_acquire) != 0)
+    if (code == 0 && atomic_load_explicit(&lock->word, memory_order_acquire) & LOCK_USED)
         return TAUT_EBUSY;
     lock->magic = 0;
     return 0;
@@ -190,12 +190,12 @@ static inline void count_held(_Atomic uint64_t *counter)
 
 /* What a new holder does first. `word` is the one it was taken in; `newcomer`: not from the queue.
  */
-static inline uint32_t own(struct taut_lock *lock, int32_t tid, uint32_t word, int newcomer)
+static inline uint32_t own(struct taut_lock *lock, int32_t tid, uint64_t word, int newcomer)
 {
     atomic_store_explicit(&lock->owner_tid, tid, memory_order_relaxed);
     atomic_store_explicit(&lock->winner_tid, tid, memory_order_relaxed);
     count_held(&lock->acquired);
-    if (newcomer && word & LOCK_WAITERS) {
+    if (newcomer && word & LOCK_WAITED) {
         count_held(&lock->barged);
         atomic_store_explicit(&lock->barger_tid, tid, memory_order_relaxed);
     }
@@ -232,7 +232,7 @@ void taut_lock_release(struct taut_lock *lock)
         taut__lock_robust_drop(lock);
     atomic_store_explicit(&lock->owner_tid, 0, memory_order_relaxed);
     _Atomic uint32_t *wake = NULL;
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
     for (;;) {
         TAUT_ASSERT(seen & LOCK_HELD);
         if (seen & LOCK_HEAD_ASLEEP) {
@@ -242,7 +242,7 @@ void taut_lock_release(struct taut_lock *lock)
             seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
             continue;
         }
-        /* Pairs with the acquires of taut__lock_take_new(), taut__lock_take_head() and the queue.
+        /* Pairs with the acquires of who takes the lock, and of the queue.
          */
         if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, seen & ~LOCK_HELD,
                                                   memory_order_release, memory_order_relaxed))
@@ -254,7 +254,7 @@ void taut_lock_release(struct taut_lock *lock)
 
 /* --- one waiter ------------------------------------------------------------------------------- */
 
-static enum tried try_once(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
+static enum tried try_once(struct taut_lock *lock, const struct wish *wish, uint64_t *word,
                            struct taut_lock_report *report)
 {
     if (wish->gone) {
@@ -267,9 +267,13 @@ static enum tried try_once(struct taut_lock *lock, const struct wish *wish, uint
 
 /* The oldest waiter's looks, with the lock's budget of spinning between them: once a release,
  * so that who tests a reason beside a long holder does not spin after each of its short sleeps. */
-static enum tried try_as_head(struct taut_lock *lock, const struct wish *wish, uint32_t *word,
+static enum tried try_as_head(struct taut_lock *lock, const struct wish *wish, uint64_t *word,
                               enum turn turn, struct taut_lock_report *report)
 {
+    if (turn == TURN_NEW &&
+        atomic_load_explicit(&lock->word, memory_order_relaxed) & LOCK_HEAD_ASLEEP)
+        /* So said who made it the oldest. It is awake, and needs no wake-up. */
+        atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_relaxed);
     enum tried seen = try_once(lock, wish, word, report);
     if (seen != TRY_HELD)
         return seen;
@@ -290,7 +294,7 @@ static enum tried try_as_head(struct taut_lock *lock, const struct wish *wish, u
 static int announce_sleep(struct taut_lock *lock, struct taut__lock_node *node)
 {
     atomic_fetch_and_explicit(&node->wake, ~LOCK_WAKE, memory_order_relaxed);
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
     do {
         if (!(seen & LOCK_HELD))
             return 0;
@@ -323,7 +327,7 @@ static uint32_t wait_in_queue(struct taut_lock *lock, struct taut__lock_node *no
                               const struct wish *wish, struct taut_lock_report *report)
 {
     enum turn turn = TURN_NEW;
-    uint32_t word = 0;
+    uint64_t word = 0;
     for (;;) {
         enum tried seen = TRY_HELD;
         int is_head = taut__lock_is_head(lock, node);
@@ -383,7 +387,7 @@ static uint32_t expire(struct taut_lock *lock, const struct wish *wish,
 static int attempt_at_once(struct taut_lock *lock, const struct wish *wish,
                            struct taut_lock_report *report)
 {
-    uint32_t word;
+    uint64_t word;
     if (wish->gone && wish->gone(wish->context)) {
         taut__lock_add(&lock->gone, 1);
         return TAUT_LOCK_GONE;
@@ -400,11 +404,12 @@ static int attempt_at_once(struct taut_lock *lock, const struct wish *wish,
 static int attempt_queued(struct taut_lock *lock, const struct wish *wish,
                           struct taut_lock_report *report)
 {
+    uint64_t word;
     struct taut__lock_node node = {.queued_ns = taut_now_ns(), .has_reason = wish->gone != NULL};
     if (node.queued_ns >= wish->deadline_ns)
         return (int)expire(lock, wish, report);
-    if (taut__lock_enqueue(lock, &node))
-        return (int)own(lock, wish->tid, 0, 1);
+    if (taut__lock_take_or_come(lock, &node, &word))
+        return (int)own(lock, wish->tid, word, 1);
     uint32_t outcome = wait_in_queue(lock, &node, wish, report);
     if (outcome == TAUT_LOCK_EXPIRED)
         return (int)expire(lock, wish, report);
@@ -457,7 +462,7 @@ void taut_lock_retest(struct taut_lock *lock)
 {
     if (refuse(lock))
         return;
-    /* seq_cst, with the fence in taut__lock_enqueue(): the caller has removed a reason and now
+    /* seq_cst, with the fence in taut__lock_take_or_come(): the caller has removed a reason and now
      * looks for waiters; a waiter counts itself and then tests its reason. One of the two sees the
      * other. */
     taut__full_fence();

@@ -2,19 +2,22 @@
 /*
  * wait/lock_queue.c - the queue of a lock: who waits, in the order in which they came.
  *
- * Nodes lie on the waiters' stacks, and are linked, unlinked and promoted under the guard, a futex
- * mutex of a few instructions. It is no place to be starved in: nobody holds it for longer than a
- * walk over two nodes (taut_lock_retest() over all), and each passage takes it once or twice.
+ * Nodes lie on the waiters' stacks. Coming is one step on the word. All else, queueing who has
+ * come, leaving and promoting, is done under the guard, a futex mutex of a few instructions. It is
+ * no place to be starved in: nobody holds it for longer than a walk over those who have just come
+ * (taut_lock_retest() over all), and each passage takes it once or twice.
  *
  * What must stay true, under the guard:
- * - WAITERS is set if and only if the queue is not empty.
- * - bypass_base + the bypasses in the word = all bypasses since the lock was made. A node remembers
- *   that sum when it queues, so the difference is how often it was overtaken itself, also while it
- *   was not the oldest. On promotion that difference becomes the word's: a waiter that was
- *   overtaken as often as allowed is the next that gets the lock. No other state keeps the lock for
- *   anybody.
+ * - QUEUED is set if and only if the queue is not empty.
+ * - Each node remembers the bypasses in the word when it came, so the difference is how often it
+ * was overtaken itself, also while it was not the oldest: and one that was overtaken as often as
+ *   allowed is the next that gets the lock. No other state keeps the lock for anybody. Where the
+ *   word is read without the guard, what is known of the oldest waiter may be that of an older one,
+ *   which was overtaken at least as often: the lock is rather kept too soon.
  * - The oldest waiter is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is set only
  *   while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
+ * - Who has come and is not queued will be: by the next that promotes, or, where the queue is
+ * empty, by himself or whoever leaves the guard.
  */
 #include "base/check.h"
 #include "base/fence.h"
@@ -25,16 +28,18 @@
 /* A few times what the guard is held; less than a sleep and a wake-up. */
 #define GUARD_SPIN_NS 1500
 
+static void adopt(struct taut_lock *lock, const struct taut__lock_node *self);
+
 static int guard_try(struct taut_lock *lock)
 {
     uint32_t seen = 0;
-    /* Pairs with the release in guard_exit(). */
-    return atomic_load_explicit(&lock->guard, memory_order_relaxed) == 0 &&
-           atomic_compare_exchange_strong_explicit(&lock->guard, &seen, 1, memory_order_acquire,
-                                                   memory_order_relaxed);
+    /* Pairs with the release in taut__lock_guard_exit(). seq_cst: see there. */
+    return atomic_load_explicit(&lock->guard, memory_order_seq_cst) == 0 &&
+           atomic_compare_exchange_strong_explicit(&lock->guard, &seen, 1, memory_order_seq_cst,
+                                                   memory_order_seq_cst);
 }
 
-static void guard_enter(struct taut_lock *lock)
+void taut__lock_guard_enter(struct taut_lock *lock)
 {
     if (guard_try(lock))
         return;
@@ -47,16 +52,24 @@ static void guard_enter(struct taut_lock *lock)
         } while (taut_now_ns() < until_ns);
     }
     /* Who slept takes it as "waited for": there may be more, and one wake too many does no harm.
-     * Acquire pairs with the release in guard_exit(). */
+     * Acquire pairs with the release in taut__lock_guard_exit(). */
     while (atomic_exchange_explicit(&lock->guard, 2, memory_order_acquire) != 0)
         taut__futex_wait(&lock->guard, 2, TAUT_NEVER_NS, TAUT__FUTEX_PRIVATE);
 }
 
-static void guard_exit(struct taut_lock *lock)
+void taut__lock_guard_exit(struct taut_lock *lock)
 {
-    /* Pairs with the acquires in guard_try() and guard_enter(). */
-    if (atomic_exchange_explicit(&lock->guard, 0, memory_order_release) == 2)
-        taut__futex_wake(&lock->guard, 1, TAUT__FUTEX_PRIVATE);
+    for (;;) {
+        /* Release pairs with the acquires in guard_try() and taut__lock_guard_enter(). */
+        if (atomic_exchange_explicit(&lock->guard, 0, memory_order_seq_cst) == 2)
+            taut__futex_wake(&lock->guard, 1, TAUT__FUTEX_PRIVATE);
+        /* seq_cst, with queue_first(): there the word, then the guard; here the guard, then the
+         * word. Who has come and found the guard held is seen. */
+        uint64_t seen = atomic_load_explicit(&lock->word, memory_order_seq_cst);
+        if (!(seen & LOCK_ARRIVALS) || seen & LOCK_QUEUED || !guard_try(lock))
+            return;
+        adopt(lock, NULL);
+    }
 }
 
 static struct taut__lock_node *head_of(struct taut_lock *lock)
@@ -64,19 +77,21 @@ static struct taut__lock_node *head_of(struct taut_lock *lock)
     return (struct taut__lock_node *)atomic_load_explicit(&lock->head, memory_order_relaxed);
 }
 
-/* Under the guard: all bypasses since the lock was made. */
-static uint64_t bypasses(const struct taut_lock *lock, uint32_t word)
+/* How often the waiter has been overtaken, in `word`. Exact under the guard or for the holder. */
+static uint64_t bypasses_of(const struct taut_lock *lock, const struct taut__lock_node *node,
+                            uint64_t word)
 {
-    return lock->bypass_base + (word >> LOCK_BYPASS_SHIFT);
+    uint64_t barged = atomic_load_explicit(&lock->barged, memory_order_relaxed);
+    return taut__lock_bypasses(word, node->bypass_at, barged - node->barged_at);
 }
 
 /* --- taking ----------------------------------------------------------------------------------- */
 
-/* Whether the lock is kept for an oldest waiter that came at since_ns and was bypassed as often as
- * the word says. */
-static int is_kept(const struct taut_lock *lock, uint32_t word, uint64_t since_ns)
+/* Whether the lock is kept for an oldest waiter that came at since_ns and was bypassed `count`
+ * times. */
+static int is_kept(const struct taut_lock *lock, uint64_t count, uint64_t since_ns)
 {
-    if (word >> LOCK_BYPASS_SHIFT >= lock->bypass_bound)
+    if (lock->bypass_bound != LOCK_NO_BOUND && count >= lock->bypass_bound)
         return 1;
     if (lock->wait_max_ns == TAUT_NEVER_NS)
         return 0;
@@ -84,31 +99,43 @@ static int is_kept(const struct taut_lock *lock, uint32_t word, uint64_t since_n
     return now_ns >= since_ns && now_ns - since_ns >= lock->wait_max_ns;
 }
 
-/* For a word with WAITERS. */
-static int may_barge(const struct taut_lock *lock, uint32_t word)
+/* What newcomers must know of the oldest waiter. Set after the word that shows it as the oldest,
+ * and before it acts as such; the first that comes sets it itself, in vain if another did. */
+static void set_bounds(struct taut_lock *lock, const struct taut__lock_node *oldest)
 {
-    /* Stored before the word that the caller has seen. Should the oldest waiter have changed since
-     * and the word come to the same value, the compare and swap lets one pass by the time of
-     * another: the bound by count holds all the same. */
-    uint64_t since_ns = atomic_load_explicit(&lock->head_since_ns, memory_order_relaxed);
-    return !is_kept(lock, word, since_ns);
+    atomic_store_explicit(&lock->head_since_ns, oldest->queued_ns, memory_order_relaxed);
+    atomic_store_explicit(&lock->head_bypass_at, oldest->bypass_at, memory_order_relaxed);
 }
 
-int taut__lock_take_new(struct taut_lock *lock, uint32_t *word)
+/* For a word that is waited for. */
+static int may_barge(const struct taut_lock *lock, uint64_t word)
 {
-    /* Acquire, here and below, pairs with the release of the word by promote() and leave(): for
-     * head_since_ns. */
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_acquire);
-    while (!(seen & LOCK_HELD)) {
-        uint32_t taken = seen | LOCK_HELD;
-        if (seen & LOCK_WAITERS) {
-            if (!may_barge(lock, seen))
-                return 0;
-            taken = taut__lock_bypassed(taken);
-        }
+    /* Of the oldest waiter or of one before it, at the time of the compare and swap: if they are of
+     * a later one, so is the word. */
+    uint64_t since_ns = atomic_load_explicit(&lock->head_since_ns, memory_order_relaxed);
+    uint32_t at = atomic_load_explicit(&lock->head_bypass_at, memory_order_relaxed);
+    return !is_kept(lock, taut__lock_bypassed_since(word, at), since_ns);
+}
+
+/* In *wanted what the word becomes when a newcomer takes the lock: 1; 0: it may not. */
+static int may_take(const struct taut_lock *lock, uint64_t word, uint64_t *wanted)
+{
+    if (word & LOCK_HELD)
+        return 0;
+    *wanted = word | LOCK_HELD;
+    if (!(word & LOCK_WAITED))
+        return 1;
+    *wanted += LOCK_BYPASS_ONE;
+    return may_barge(lock, word);
+}
+
+int taut__lock_take_new(struct taut_lock *lock, uint64_t *word)
+{
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), wanted;
+    while (may_take(lock, seen, &wanted)) {
         /* Pairs with the release in taut_lock_release(). */
-        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, taken, memory_order_acquire,
-                                                  memory_order_acquire)) {
+        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted, memory_order_acquire,
+                                                  memory_order_relaxed)) {
             *word = seen;
             return 1;
         }
@@ -116,9 +143,9 @@ int taut__lock_take_new(struct taut_lock *lock, uint32_t *word)
     return 0;
 }
 
-int taut__lock_take_head(struct taut_lock *lock, uint32_t *word)
+int taut__lock_take_head(struct taut_lock *lock, uint64_t *word)
 {
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
     while (!(seen & LOCK_HELD)) {
         /* Pairs with the release in taut_lock_release(). */
         if (atomic_compare_exchange_weak_explicit(&lock->word, &seen,
@@ -133,47 +160,108 @@ int taut__lock_take_head(struct taut_lock *lock, uint32_t *word)
 
 /* --- coming ----------------------------------------------------------------------------------- */
 
-/* Under the guard. The first waiter: the word gets WAITERS, and its bypasses begin at none. */
-static int enqueue_first(struct taut_lock *lock, struct taut__lock_node *node)
+static struct taut__lock_node *newest_of(uint64_t word)
 {
-    atomic_store_explicit(&lock->head_since_ns, node->queued_ns, memory_order_relaxed);
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
-    for (;;) {
-        TAUT_CHECK(!(seen & ~LOCK_HELD));
-        uint32_t wanted = seen & LOCK_HELD ? seen | LOCK_WAITERS : LOCK_HELD;
-        /* Release: head_since_ns, for may_barge(). Acquire, when it takes the lock: pairs
-         * with taut_lock_release(). */
-        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted, memory_order_acq_rel,
-                                                  memory_order_relaxed))
-            break;
-    }
-    if (!(seen & LOCK_HELD))
-        return 1;
-    node->bypass_at = lock->bypass_base;
-    node->previous = NULL;
-    atomic_store_explicit(&lock->head, (uintptr_t)node, memory_order_release);
-    return 0;
+    return (struct taut__lock_node *)(uintptr_t)(word & LOCK_ARRIVALS);
 }
 
-int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
+/* Links from the newest to the oldest of them are there; sets those in the other direction. */
+static struct taut__lock_node *oldest_of(struct taut__lock_node *newest)
 {
-    guard_enter(lock);
-    node->next = NULL;
-    node->ahead = atomic_load_explicit(&lock->waiters, memory_order_relaxed);
-    node->acquired_at = atomic_load_explicit(&lock->acquired, memory_order_relaxed);
-    if (node->ahead == 0) {
-        if (enqueue_first(lock, node)) {
-            guard_exit(lock);
-            return 1;
-        }
-    } else {
-        struct taut__lock_node *last = (struct taut__lock_node *)lock->tail;
-        node->bypass_at = bypasses(lock, atomic_load_explicit(&lock->word, memory_order_relaxed));
-        node->previous = last;
-        last->next = node;
+    struct taut__lock_node *node = newest;
+    for (; node->previous; node = node->previous)
+        node->previous->next = node;
+    return node;
+}
+
+/* Under the guard: `oldest` is the head of a queue that was empty when the word was `seen`. Unless
+ * it is the caller itself it may sleep, or be about to: while the lock is held, the release will
+ * wake it (HEAD_ASLEEP was set with QUEUED); if it is free no release will come. */
+static void found_queue(struct taut_lock *lock, struct taut__lock_node *oldest,
+                        const struct taut__lock_node *self, uint64_t seen)
+{
+    TAUT_CHECK(!self || self == oldest);
+    set_bounds(lock, oldest);
+    /* Release pairs with taut__lock_is_head(). */
+    atomic_store_explicit(&lock->head, (uintptr_t)oldest, memory_order_release);
+    if (self || seen & LOCK_HELD)
+        return;
+    /* Release pairs with the acquire of who sleeps. Woken under the guard: the node is there until
+     * its owner has had it. */
+    atomic_fetch_or_explicit(&oldest->wake, LOCK_WAKE, memory_order_release);
+    taut__lock_add(&lock->wake_calls, 1);
+    taut__futex_wake(&oldest->wake, 1, TAUT__FUTEX_PRIVATE);
+}
+
+/* Under the guard: all who have come are put behind the queue. `self`: NULL, or the caller's node,
+ * the oldest of those. */
+static void adopt(struct taut_lock *lock, const struct taut__lock_node *self)
+{
+    struct taut__lock_node *head = head_of(lock), *last = (struct taut__lock_node *)lock->tail;
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), wanted;
+    do {
+        if (!(seen & LOCK_ARRIVALS))
+            return;
+        wanted = (seen & ~LOCK_ARRIVALS) | LOCK_QUEUED;
+        if (!head && !self && seen & LOCK_HELD)
+            wanted |= LOCK_HEAD_ASLEEP;
+        /* Acquire pairs with the release of taut__lock_take_or_come(): the nodes. */
+    } while (!atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted,
+                                                    memory_order_acquire, memory_order_relaxed));
+    struct taut__lock_node *oldest = oldest_of(newest_of(seen));
+    oldest->previous = last;
+    if (last)
+        last->next = oldest;
+    lock->tail = (uintptr_t)newest_of(seen);
+    if (!head)
+        found_queue(lock, oldest, self, seen);
+}
+
+/* Nobody was waiting when this one came: it founds the queue, or whoever has the guard does. */
+static void queue_first(struct taut_lock *lock, struct taut__lock_node *node)
+{
+    set_bounds(lock, node);
+    uint64_t until_ns = 0;
+    while (!guard_try(lock)) {
+        /* Who has the guard sees this node when it leaves; mostly that is soon. */
+        if (taut__lock_is_head(lock, node) || !lock->guard_spins)
+            return;
+        uint64_t now_ns = taut_now_ns();
+        if (until_ns == 0)
+            until_ns = now_ns + GUARD_SPIN_NS;
+        else if (now_ns >= until_ns)
+            return;
+        taut__cpu_pause();
     }
-    lock->tail = (uintptr_t)node;
-    atomic_store_explicit(&lock->waiters, node->ahead + 1, memory_order_relaxed);
+    adopt(lock, node);
+    taut__lock_guard_exit(lock);
+}
+
+int taut__lock_take_or_come(struct taut_lock *lock, struct taut__lock_node *node, uint64_t *word)
+{
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), wanted;
+    int taken;
+    TAUT_CHECK(((uintptr_t)node & ~LOCK_ARRIVALS) == 0); /* 48 bits, as where stacks are */
+    do {
+        /* Before the step: whoever acquires after it is counted. */
+        node->acquired_at = atomic_load_explicit(&lock->acquired, memory_order_relaxed);
+        node->barged_at = atomic_load_explicit(&lock->barged, memory_order_relaxed);
+        taken = may_take(lock, seen, &wanted);
+        if (!taken) {
+            node->previous = newest_of(seen);
+            node->bypass_at = (uint16_t)(seen >> LOCK_BYPASS_SHIFT);
+            wanted = (seen & ~LOCK_ARRIVALS) | (uintptr_t)node;
+        }
+        /* Acquire pairs with the release in taut_lock_release(), release with adopt(); seq_cst: see
+         * taut__lock_guard_exit(). */
+    } while (!atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted,
+                                                    memory_order_seq_cst, memory_order_relaxed));
+    *word = seen;
+    if (taken)
+        return 1;
+    node->ahead = atomic_fetch_add_explicit(&lock->waiters, 1, memory_order_relaxed);
+    if (!(seen & LOCK_WAITED))
+        queue_first(lock, node);
     if (node->has_reason) {
         atomic_fetch_add_explicit(&lock->reasons, 1, memory_order_relaxed);
         /* seq_cst, with the fence in taut_lock_retest(): there a reason is removed and then this
@@ -181,58 +269,39 @@ int taut__lock_enqueue(struct taut_lock *lock, struct taut__lock_node *node)
          */
         taut__full_fence();
     }
-    guard_exit(lock);
     return 0;
 }
 
 /* --- going ------------------------------------------------------------------------------------ */
 
-/* Under the guard, in `word`: what the word becomes when `next` is the oldest waiter, without HELD.
- * The base moves by as much as the bypasses in the word do. */
-static uint32_t promoted_word(const struct taut_lock *lock, uint32_t word,
-                              const struct taut__lock_node *next, uint64_t *base)
-{
-    uint64_t sum = bypasses(lock, word), most = lock->bypass_bound, own;
-    if (!next) {
-        *base = sum;
-        return 0;
-    }
-    if (most > LOCK_BYPASS_MOST)
-        most = LOCK_BYPASS_MOST;
-    own = sum - next->bypass_at;
-    if (own > most)
-        own = most;
-    *base = sum - own;
-    return LOCK_WAITERS | (uint32_t)own << LOCK_BYPASS_SHIFT;
-}
-
 /*
  * Under the guard: `node`, the oldest, makes room for the next, which sleeps or is about to. While
  * the lock is held, its release will wake that one; if it is free no release will come, and it is
- * woken by the caller: *wake. With may_take, a free lock is taken instead: 1, and the next stays
+ * woken by the caller: *wake. With take_it, a free lock is taken instead: 1, and the next stays
  * asleep until the caller releases.
  */
-static int promote(struct taut_lock *lock, struct taut__lock_node *node, int may_take,
-                   uint32_t *left_in, _Atomic uint32_t **wake)
+static int promote(struct taut_lock *lock, struct taut__lock_node *node, int take_it,
+                   uint64_t *left_in, _Atomic uint32_t **wake)
 {
+    if (!node->next)
+        adopt(lock, NULL); /* who comes after this is seen when the guard is left */
     struct taut__lock_node *next = node->next;
-    uint64_t base;
+    uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), wanted;
+    do {
+        wanted = seen & ~(LOCK_QUEUED | LOCK_HEAD_ASLEEP);
+        if (next)
+            wanted |= LOCK_QUEUED;
+        if (seen & LOCK_HELD || take_it)
+            wanted |= LOCK_HELD | (next ? LOCK_HEAD_ASLEEP : 0);
+        /* Acquire, when it takes the lock: pairs with taut_lock_release(). */
+    } while (!atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted,
+                                                    memory_order_acquire, memory_order_relaxed));
     if (next) {
-        atomic_store_explicit(&lock->head_since_ns, next->queued_ns, memory_order_relaxed);
         next->previous = NULL;
+        set_bounds(lock, next);
     } else {
         lock->tail = 0;
     }
-    uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), wanted;
-    do {
-        wanted = promoted_word(lock, seen, next, &base);
-        if (seen & LOCK_HELD || may_take)
-            wanted |= LOCK_HELD | (next ? LOCK_HEAD_ASLEEP : 0);
-        /* Release: head_since_ns, for may_barge(). Acquire, when it takes the lock: pairs
-         * with taut_lock_release(). */
-    } while (!atomic_compare_exchange_weak_explicit(&lock->word, &seen, wanted,
-                                                    memory_order_acq_rel, memory_order_relaxed));
-    lock->bypass_base = base;
     *left_in = seen;
     /* Release pairs with taut__lock_is_head(). */
     atomic_store_explicit(&lock->head, (uintptr_t)next, memory_order_release);
@@ -242,7 +311,7 @@ static int promote(struct taut_lock *lock, struct taut__lock_node *node, int may
         taut__lock_add(&lock->wake_calls, 1);
         *wake = &next->wake;
     }
-    return may_take && !(seen & LOCK_HELD);
+    return take_it && !(seen & LOCK_HELD);
 }
 
 static void unlink_middle(struct taut_lock *lock, struct taut__lock_node *node)
@@ -255,10 +324,10 @@ static void unlink_middle(struct taut_lock *lock, struct taut__lock_node *node)
 }
 
 /* Under the guard: what everybody who leaves does, in `word`. */
-static void account(struct taut_lock *lock, const struct taut__lock_node *node, uint64_t sum,
+static void account(struct taut_lock *lock, const struct taut__lock_node *node, uint64_t word,
                     struct taut_lock_report *report)
 {
-    uint64_t count = sum - node->bypass_at;
+    uint64_t count = bypasses_of(lock, node, word);
     report->bypass_count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
     report->queue_ahead = node->ahead;
     /* The holder's own counters: exact for who has just acquired and has not yet counted itself. */
@@ -279,8 +348,7 @@ static void account(struct taut_lock *lock, const struct taut__lock_node *node, 
     taut__lock_add(&lock->wakeups_lost, report->wakeups_lost);
     if (node->has_reason)
         atomic_fetch_sub_explicit(&lock->reasons, 1, memory_order_relaxed);
-    uint32_t waiters = atomic_load_explicit(&lock->waiters, memory_order_relaxed);
-    atomic_store_explicit(&lock->waiters, waiters - 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&lock->waiters, 1, memory_order_relaxed);
 }
 
 static void account_acquired(struct taut_lock *lock, uint32_t kept, struct taut_lock_report *report)
@@ -290,42 +358,41 @@ static void account_acquired(struct taut_lock *lock, uint32_t kept, struct taut_
     taut__lock_add(&lock->kept, kept);
 }
 
-void taut__lock_served(struct taut_lock *lock, struct taut__lock_node *node, uint32_t word,
+void taut__lock_served(struct taut_lock *lock, struct taut__lock_node *node, uint64_t word,
                        struct taut_lock_report *report)
 {
     _Atomic uint32_t *none = NULL;
-    uint32_t left_in;
-    uint32_t kept = (uint32_t)is_kept(lock, word, node->queued_ns);
-    guard_enter(lock);
+    uint64_t left_in;
+    uint32_t kept = (uint32_t)is_kept(lock, bypasses_of(lock, node, word), node->queued_ns);
+    taut__lock_guard_enter(lock);
     TAUT_CHECK(head_of(lock) == node);
-    uint64_t sum = bypasses(lock, word);
     promote(lock, node, 0, &left_in, &none);
-    account(lock, node, sum, report);
+    account(lock, node, word, report);
     account_acquired(lock, kept, report);
-    guard_exit(lock);
+    taut__lock_guard_exit(lock);
 }
 
-int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int may_take,
+int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int take_it,
                      struct taut_lock_report *report)
 {
     _Atomic uint32_t *wake = NULL;
+    uint64_t word;
     int took = 0;
-    uint64_t sum;
-    guard_enter(lock);
-    if (head_of(lock) == node) {
-        uint64_t base = lock->bypass_base;
-        uint32_t left_in;
-        took = promote(lock, node, may_take, &left_in, &wake);
-        sum = base + (left_in >> LOCK_BYPASS_SHIFT);
-        account(lock, node, sum, report);
-        if (took)
-            account_acquired(lock, (uint32_t)is_kept(lock, left_in, node->queued_ns), report);
-    } else {
-        sum = bypasses(lock, atomic_load_explicit(&lock->word, memory_order_relaxed));
-        unlink_middle(lock, node);
-        account(lock, node, sum, report);
+    taut__lock_guard_enter(lock);
+    if (head_of(lock) != node) {
+        adopt(lock, NULL); /* this one, perhaps: and then it may be the oldest */
+        word = atomic_load_explicit(&lock->word, memory_order_relaxed);
     }
-    guard_exit(lock);
+    if (head_of(lock) == node)
+        took = promote(lock, node, take_it, &word, &wake);
+    else
+        unlink_middle(lock, node);
+    account(lock, node, word, report);
+    if (took) {
+        uint64_t count = bypasses_of(lock, node, word);
+        account_acquired(lock, (uint32_t)is_kept(lock, count, node->queued_ns), report);
+    }
+    taut__lock_guard_exit(lock);
     if (wake)
         taut__futex_wake(wake, 1, TAUT__FUTEX_PRIVATE);
     return took ? TAUT__LOCK_TOOK : TAUT__LOCK_LEFT;
@@ -335,14 +402,14 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int m
 
 _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
 {
-    guard_enter(lock);
+    taut__lock_guard_enter(lock);
     struct taut__lock_node *head = head_of(lock);
     /* The caller holds the lock: the bit may have gone with the one who slept, if it gave up and
      * was the last. */
     _Atomic uint32_t *wake = NULL;
     /* Acquire pairs with the release in the sleeper's own setting of the bit: its clearing of
      * LOCK_WAKE came before. */
-    uint32_t seen = atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_acquire);
+    uint64_t seen = atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_acquire);
     if (seen & LOCK_HEAD_ASLEEP) {
         TAUT_CHECK(head != NULL);
         /* Release pairs with the acquire of who sleeps in taut_lock_acquire(). */
@@ -350,13 +417,14 @@ _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
         taut__lock_add(&lock->wake_calls, 1);
         wake = &head->wake;
     }
-    guard_exit(lock);
+    taut__lock_guard_exit(lock);
     return wake;
 }
 
 void taut__lock_retest_all(struct taut_lock *lock)
 {
-    guard_enter(lock);
+    taut__lock_guard_enter(lock);
+    adopt(lock, NULL);
     for (struct taut__lock_node *node = head_of(lock); node; node = node->next) {
         if (!node->has_reason)
             continue;
@@ -365,5 +433,5 @@ void taut__lock_retest_all(struct taut_lock *lock)
         atomic_fetch_or_explicit(&node->wake, LOCK_RETEST, memory_order_release);
         taut__futex_wake(&node->wake, 1, TAUT__FUTEX_PRIVATE);
     }
-    guard_exit(lock);
+    taut__lock_guard_exit(lock);
 }

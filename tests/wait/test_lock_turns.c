@@ -93,7 +93,7 @@ static void nobody_sleeps_on_a_lock_that_became_free(void **state)
     /* A's second look at the clock comes after its look at the lock and before its sleep. */
     actor_of(A)->stop_at_clock = 2;
     assert_int_equal(actor_acquire(A, &the_lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
-    assert_int_equal(atomic_load(&the_lock.word), LOCK_HELD | LOCK_WAITERS);
+    assert_int_equal(atomic_load(&the_lock.word), LOCK_HELD | LOCK_QUEUED);
     releases(OWNER);
     assert_int_equal(actors_wake_calls, 0);
     assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
@@ -377,24 +377,112 @@ static void barging_starves_and_counts_it(void **state)
     at_rest();
 }
 
-static void the_count_in_the_word_saturates(void **state)
+/* More than the word can count. */
+static void bypasses_are_counted_without_end(void **state)
 {
     (void)state;
-    uint32_t last = UINT32_MAX;
-    assert_int_equal(taut__lock_bypassed(last), last);
-    assert_int_equal(taut__lock_bypassed(last - LOCK_BYPASS_ONE), last);
+    assert_int_equal(taut__lock_bypasses(UINT64_C(7) << LOCK_BYPASS_SHIFT, 7, 1), 0);
+    assert_int_equal(taut__lock_bypasses(UINT64_C(2) << LOCK_BYPASS_SHIFT, 65535, 2), 3);
+    assert_int_equal(taut__lock_bypasses(UINT64_C(2) << LOCK_BYPASS_SHIFT, 65535, 65540), 65539);
     make(TAUT_LOCK_BARGING);
     sleeps(A, TAUT_NEVER_NS);
+    bypasses(OWNER, 2);
     sleeps(B, TAUT_NEVER_NS);
-    atomic_fetch_or(&the_lock.word, (uint32_t)LOCK_BYPASS_MOST << LOCK_BYPASS_SHIFT);
+    /* All in one go. */
+    atomic_fetch_add(&the_lock.word, 100000 * LOCK_BYPASS_ONE);
+    atomic_fetch_add(&the_lock.barged, 100000);
     bypasses(OWNER, 3);
     releases(OWNER);
     is_served(A);
-    assert_int_equal(actor_of(A)->report.bypass_count, LOCK_BYPASS_MOST);
+    assert_int_equal(actor_of(A)->report.bypass_count, 100005);
     releases(A);
     is_served(B);
-    assert_int_equal(actor_of(B)->report.bypass_count, LOCK_BYPASS_MOST);
+    assert_int_equal(actor_of(B)->report.bypass_count, 100003);
     releases(B);
+    at_rest();
+}
+
+/* The guard's holder has lost its CPU, whoever that is and whatever for. */
+static void who_comes_waits_for_nobody_to_be_counted(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    actors_tick_ns = 100; /* or it would spin for ever */
+    taut__lock_guard_enter(&the_lock);
+    sleeps(A, TAUT_NEVER_NS);
+    assert_int_equal(stats().waiters, 1);
+    sleeps(B, TAUT_NEVER_NS);
+    bypasses(OWNER, TAUT_LOCK_BYPASS_MAX);
+    releases(OWNER);
+    is_refused(OWNER); /* free, and kept for A */
+    assert_int_equal(actor_of(A)->woken, 0);
+    taut__lock_guard_exit(&the_lock);
+    is_served(A);
+    assert_int_equal(actor_of(A)->report.bypass_count, TAUT_LOCK_BYPASS_MAX);
+    assert_int_equal(actor_of(A)->report.queue_ahead, 0);
+    assert_int_equal(actor_of(A)->report.kept, 1);
+    releases(A);
+    is_served(B);
+    assert_int_equal(actor_of(B)->report.bypass_count, TAUT_LOCK_BYPASS_MAX);
+    assert_int_equal(actor_of(B)->report.queue_ahead, 1);
+    releases(B);
+    at_rest();
+}
+
+static void who_is_queued_by_another_is_woken_by_the_release(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    actors_tick_ns = 100; /* or it would spin for ever */
+    taut__lock_guard_enter(&the_lock);
+    sleeps(A, TAUT_NEVER_NS);
+    taut__lock_guard_exit(&the_lock);
+    assert_int_equal(actor_of(A)->woken, 0); /* it is held */
+    releases(OWNER);
+    is_served(A);
+    releases(A);
+    assert_int_equal(actors_wake_calls, 1);
+    at_rest();
+}
+
+/* It finds out before it sleeps: the release has nothing to do. */
+static void who_is_queued_by_another_and_awake_needs_no_wake_up(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    the_lock.guard_spins = 1;
+    taut__lock_guard_enter(&the_lock);
+    actor_of(A)->stop_at_clock = 2; /* it has come, and waits for the guard */
+    assert_int_equal(actor_acquire(A, &the_lock, TAUT_NEVER_NS), ACTOR_AT_CLOCK);
+    taut__lock_guard_exit(&the_lock);
+    actor_of(A)->stop_at_clock = 1; /* it has looked, and will sleep */
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_AT_CLOCK);
+    releases(OWNER);
+    assert_int_equal(actors_wake_calls, 0);
+    assert_int_equal(actor_resume(A, WOKEN), ACTOR_IDLE);
+    assert_int_equal(actor_of(A)->result, TAUT_LOCK_ACQUIRED);
+    releases(A);
+    at_rest();
+}
+
+/* Behind a queue nobody needs the guard to come; who leaves first is queued for that. */
+static void who_has_come_and_is_not_queued_may_leave(void **state)
+{
+    (void)state;
+    make(TAUT_LOCK_BOUNDED);
+    sleeps(A, TAUT_NEVER_NS);
+    sleeps(B, actors_now_ns + 10);
+    sleeps(C, TAUT_NEVER_NS);
+    assert_true((atomic_load(&the_lock.word) & LOCK_ARRIVALS) != 0);
+    actors_now_ns += 10;
+    assert_int_equal(actor_resume(B, EXPIRED), ACTOR_IDLE);
+    assert_int_equal(actor_of(B)->result, TAUT_LOCK_EXPIRED);
+    assert_true((atomic_load(&the_lock.word) & LOCK_ARRIVALS) == 0);
+    releases(OWNER);
+    is_served(A);
+    releases(A);
+    is_served(C);
+    releases(C);
     at_rest();
 }
 
@@ -419,7 +507,11 @@ int main(void)
         ONE(keeping_ends_when_the_waiter_is_served),
         ONE(fifo_lets_nobody_overtake),
         ONE(barging_starves_and_counts_it),
-        ONE(the_count_in_the_word_saturates),
+        ONE(bypasses_are_counted_without_end),
+        ONE(who_comes_waits_for_nobody_to_be_counted),
+        ONE(who_is_queued_by_another_is_woken_by_the_release),
+        ONE(who_is_queued_by_another_and_awake_needs_no_wake_up),
+        ONE(who_has_come_and_is_not_queued_may_leave),
     };
     return cmocka_run_group_tests_name("wait/lock_turns", tests, NULL, NULL);
 }
