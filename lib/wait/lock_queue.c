@@ -376,13 +376,11 @@ int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int t
                      struct taut_lock_report *report)
 {
     _Atomic uint32_t *wake = NULL;
-    uint64_t word;
     int took = 0;
     taut__lock_guard_enter(lock);
-    if (head_of(lock) != node) {
+    if (head_of(lock) != node)
         adopt(lock, NULL); /* this one, perhaps: and then it may be the oldest */
-        word = atomic_load_explicit(&lock->word, memory_order_relaxed);
-    }
+    uint64_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);
     if (head_of(lock) == node)
         took = promote(lock, node, take_it, &word, &wake);
     else
