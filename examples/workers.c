@@ -82,8 +82,8 @@ static uint64_t hand_out(struct taut_fanout *fanout)
         full_turns += tried == WORKERS;
         uint32_t count = taut_fanout_reap(fanout, back, 64);
         returned += count;
-        if (count == 0)
-            taut_fanout_wait_returns(fanout, TAUT_NEVER_NS, NULL, NULL);
+        if (count == 0 && taut_fanout_wait_returns(fanout, TAUT_NEVER_NS, NULL, NULL) < 0)
+            abort(); /* as above */
     }
     return full_turns;
 }

@@ -5,6 +5,9 @@
 - Every function that libtaut exports, and every inline one that a public header defines, is named in
   the NAME section of a page docs/man/*.3.scd; every name there exists.
 - Every function that a public header declares is exported.
+- Each public struct of options, reports, statistics, policies and items stands in the STRUCTURES section
+  of such a page, word for word as in the header.
+- Every page of ours that another refers to is one, or the NAME of one.
 - Every subcommand of `taut` has --help, and a page docs/man/taut-WORDS.1.scd that tells each of its
   options and none besides; the exit codes of lab/cli/cli.h are those that taut(1) lists in bold, each on a line of its own.
 - Every page passes scdoc and mandoc -Tlint.
@@ -20,6 +23,8 @@ import tree  # noqa: E402
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 DECLARED = re.compile(r"TAUT_API\b[^;{]*?\b(taut_\w+)\s*\(")
 INLINE = re.compile(r"static inline[^;{]*?\b(taut_\w+)\s*\(")
+STRUCT = re.compile(r"^struct (taut_\w+_(?:options|report|stats|policy|item)) \{\n(?:.*\n)*?\};\n", re.M)
+REFERENCE = re.compile(r"\*(taut[\w\\-]*)\*\((\d)\)")
 EXIT = re.compile(r"\b(EXIT_\w+)\s*=\s*(\d+)")
 # mandoc's own opinions on what scdoc writes; nothing a page's author could change.
 NOISE = re.compile(r"outdated mandoc\.db|referenced manual not found|"
@@ -72,6 +77,25 @@ def check_library(root, library):
         found.append("%s: no page docs/man/*.3.scd has it in its NAME section" % name)
     for name in sorted(set(named) - symbols - inline):
         found.append("%s: names %s, which is not exported" % (named[name], name))
+    return found
+
+
+def check_structs(root):
+    pages = [tree.read(root, page) for page in tree.files(root, ".3.scd")]
+    return ["%s: struct %s is on no page docs/man/*.3.scd as it is here" % (name, struct.group(1))
+            for name in tree.files(root, ".h") if name.startswith("include/")
+            for struct in STRUCT.finditer(tree.read(root, name))
+            if not any(struct.group(0) in page for page in pages)]
+
+
+def check_references(root):
+    found, pages = [], tree.files(root, ".scd")
+    known = {(name, page.rsplit(".", 2)[1]) for page in pages
+             for name in name_section(tree.read(root, page)) + [os.path.basename(page).split(".")[0]]}
+    for page in pages:
+        for name, section in sorted(set(REFERENCE.findall(tree.read(root, page)))):
+            if (name.replace("\\", ""), section) not in known:
+                found.append("%s: refers to %s(%s), which is no page" % (page, name, section))
     return found
 
 
@@ -144,7 +168,8 @@ def check_pages(root):
 
 
 def check(args):
-    found = check_pages(args.root) + check_exit_codes(args.root)
+    found = (check_pages(args.root) + check_exit_codes(args.root) + check_structs(args.root) +
+             check_references(args.root))
     if args.library:
         found += check_library(args.root, args.library)
     if args.program:

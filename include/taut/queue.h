@@ -155,7 +155,8 @@ TAUT_API int taut_ring_create(struct taut_ring **ring, const struct taut_ring_op
                               struct taut_err *err);
 
 /* Frees what taut_ring_create() gave. NULL is nothing. TAUT_EBUSY: a side is in a wait; nothing is
- * freed. No other call may be under way. TAUT_EINVAL: not from taut_ring_create(). A child of
+ * freed. No other call may be under way, taut_ring_close() of the producer neither: that the ring
+ * is closed does not say that it has returned. TAUT_EINVAL: not from taut_ring_create(). A child of
  * fork(2) may free its copy whoever waited. A ring in the caller's memory needs no end. */
 TAUT_API int taut_ring_destroy(struct taut_ring *ring);
 
@@ -242,7 +243,7 @@ static inline void *taut_ring_reserve(struct taut_ring *ring)
 /*
  * Up to `want` places side by side: *got says how many, fewer at the end of the memory or where
  * there is less room. NULL and 0: no room, closed, or want 0. Commit as many of them as were
- * filled, from the first. Producer.
+ * filled, from the first, and no more: what lies in others would be published. Producer.
  */
 static inline void *taut_ring_reserve_n(struct taut_ring *ring, uint32_t want, uint32_t *got)
 {
@@ -322,7 +323,8 @@ static inline void taut_ring_release(struct taut_ring *ring)
     taut_ring_release_n(ring, 1);
 }
 
-/* Reserve, fill and commit of one 8-byte item (item_bytes 8). 1, or 0: no room, or closed. */
+/* Reserve, fill and commit of one 8-byte item, where item_bytes is 8: with NDEBUG it is not
+ * checked, and smaller items are written over. 1, or 0: no room, or closed. */
 static inline int taut_ring_push_u64(struct taut_ring *ring, uint64_t value)
 {
     struct taut__ring_side *side = &ring->producer;
@@ -479,7 +481,8 @@ TAUT_API int taut_fanout_set_policy(struct taut_fanout *fanout, uint32_t child, 
 TAUT_API int taut_fanout_pressed(const struct taut_fanout *fanout, uint32_t child);
 
 /* The owner waits until something has been returned, by any child; as taut_ring_wait_items().
- * Flushes first. For an owner that has nothing else to do. */
+ * Flushes first. For an owner that has nothing else to do; nothing outstanding: only the deadline
+ * ends it. */
 TAUT_API int taut_fanout_wait_returns(struct taut_fanout *fanout, uint64_t deadline_ns,
                                       const struct taut_wait_policy *policy,
                                       struct taut_wait_report *report);

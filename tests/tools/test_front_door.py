@@ -127,6 +127,13 @@ class Usage(unittest.TestCase):
         self.assertEqual((code, out), (2, ""))
         self.assertIn("unknown command 'tset'", err)
 
+    def test_help_of_a_command(self):
+        """It does nothing else: clean, above all."""
+        for command in ("build", "test", "lint", "sanitize", "mutants", "fuzz", "bench", "soak", "clean"):
+            for word in ("-h", "--help"):
+                with self.subTest(command + " " + word):
+                    self.assertEqual(self.x(command, word), self.x("help"))
+
     def test_bad_arguments(self):
         for value in ("0", "-5", "1.5", "soon"):
             with self.subTest(value):
@@ -134,6 +141,7 @@ class Usage(unittest.TestCase):
         code, _, err = self.x("bench", "nothing")
         self.assertEqual(code, 2)
         self.assertIn("no benchmark bench/nothing/run", err)
+        self.assertEqual(self.x("clean", "everything")[0], 2)
 
     def test_list_of_packages(self):
         for row in packages():

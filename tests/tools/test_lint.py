@@ -190,6 +190,22 @@ class Man(TreeTest):
                      "int taut__leaked(void) { return 1; }\n")
         self.refuse("taut__leaked: exported, but no public header")
 
+    def test_struct(self):
+        struct = "struct taut_a_options {\n    uint32_t size; /* its own */\n};\n"
+        header = "include/taut/b.h"
+        self.write(header, struct)
+        self.refuse("include/taut/b.h: struct taut_a_options is on no page docs/man/*.3.scd as it is here")
+        page = self.page % ("taut_a(3)", "taut_a, taut_b, taut_c") + "\n# STRUCTURES\n\n```\n%s```\n"
+        self.write("docs/man/taut_a.3.scd", page % struct)
+        self.assert_accepts(self.tool, *self.args())
+        self.write(header, struct.replace("its own", "of it"))
+        self.refuse("struct taut_a_options is on no page")
+
+    def test_reference(self):
+        self.write("docs/man/taut_a.3.scd", self.page % ("taut_a(3)", "taut_a, taut_b, taut_c") +
+                   "\n# SEE ALSO\n\n*taut_c*(3), *taut\\_a*(3), *taut*(1), *taut\\_d*(3)\n")
+        self.refuse("docs/man/taut_a.3.scd: refers to taut\\_d(3), which is no page")
+
     def test_subcommand_without_a_page(self):
         self.program("fix cat,serve")
         self.refuse("no page docs/man/taut-serve.1.scd")
