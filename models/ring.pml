@@ -26,13 +26,12 @@
  * that tells of them, which is what its release is for. Loads go in program order: all that matter
  * are acquire loads, or stand behind a fence, but for one look that may be too early by design.
  *
- * With PLAIN it is one ring without credit, whose producer waits for space: taut_ring_wait_space()
- * as wait_space(), wake_producer() as wakes_for_space().
+ * With PLAIN it is one ring without credit, whose producer waits for space, and closes the ring in
+ * the end: taut_ring_wait_space() as wait_space(), wake_producer() as wakes_for_space(),
+ * taut_ring_close() as closes(), taut_ring_closed() in the consumer.
  *
- * Left out: an item's value told beside the index (echo.pml), close, the side list's bound, wrap of
- * the 64-bit indices, and several children: these share the owner's fence, its list of rings to
- * flush, and the event of returns, whose epoch each of them moves (tests/queue/test_fences.c has
- * three). Each run is finite, so an end state in which somebody sleeps is all that can go wrong with
+ * Left out: an item's value told beside the index (echo.pml), the side list's bound, wrap of the
+ * 64-bit indices, and what several children share (fanout.pml). Each run is finite, so an end state in which somebody sleeps is all that can go wrong with
  * the waits.
  *
  * pan: -DSAFETY
@@ -47,6 +46,8 @@
  * twin TWIN_WAIT_NO_FENCE: invalid end state: tail is looked at before the flag is visible
  * twin TWIN_EPOCH_LATE: invalid end state: the epoch is read after the look at the ring
  * twin TWIN_CLEAR_LATE: invalid end state: the flag is cleared after the event has moved
+ * twin TWIN_CLOSE_NO_FENCE: invalid end state [-DPLAIN]: the flag is looked at before the end is seen
+ * twin TWIN_CLOSE_FIRST: assertion violated [-DPLAIN]: closed before the last items are told
  * twin TWIN_NO_RESERVE: assertion violated: as many credits as slots
  */
 #ifndef CAPACITY
@@ -82,7 +83,7 @@ byte stored_tail[2], stored_head[2];
 
 /* Store buffers: of the owner, who produces into WORK, and of the child. */
 typedef store {
-    bool is_head; /* of the other ring; else tail */
+    bool is_head; /* of the other ring; else tail. With PLAIN, of the producer: closed */
     byte value
 }
 typedef store_buffer {
@@ -105,6 +106,10 @@ byte credit = CREDITS;
 /* producer_waits, the space event, and who sleeps on it. */
 bool space_flag, space_asleep;
 byte space_epoch;
+bool closed, stored_closed;
+#define HAS_ITEMS(r) (tail[r] != c_index[r] || closed)
+#else
+#define HAS_ITEMS(r) (tail[r] != c_index[r])
 #endif
 bool c_looked;
 
@@ -123,7 +128,12 @@ inline stores_one(r, to_head, what)
 inline become_visible(r)
 {
     if
+#ifdef PLAIN
+    :: stores[r].oldest.is_head && r == WORK -> closed = true
+    :: stores[r].oldest.is_head && r == BACK -> head[WORK] = stores[r].oldest.value
+#else
     :: stores[r].oldest.is_head -> head[1 - (r)] = stores[r].oldest.value
+#endif
     :: else -> tail[r] = stores[r].oldest.value
     fi;
     stores[r].oldest.is_head = stores[r].newest.is_head;
@@ -137,6 +147,12 @@ inline become_visible(r)
 inline drain(r)
 {
     tail[r] = stored_tail[r];
+#ifdef PLAIN
+    if
+    :: r == WORK -> closed = stored_closed
+    :: else
+    fi;
+#endif
     head[1 - (r)] = stored_head[1 - (r)];
     stores[r].oldest.is_head = false;
     stores[r].oldest.value = 0;
@@ -296,22 +312,22 @@ inline wait_items(r)
 {
     flush_released(r);
     do
-    :: tail[r] != c_index[r] -> break /* while it spins */
+    :: HAS_ITEMS(r) -> break /* while it spins */
     :: true ->
 #ifndef TWIN_EPOCH_LATE
         seen = epoch[r];
 #endif
 #ifdef TWIN_WAIT_NO_FENCE
         if
-        :: tail[r] != c_index[r] -> break
-        :: tail[r] == c_index[r]
+        :: HAS_ITEMS(r) -> break
+        :: !HAS_ITEMS(r)
         fi;
         flag[r] = true;
 #else
         d_step { flag[r] = true; drain(1 - r) };
         if
-        :: tail[r] != c_index[r] -> break
-        :: tail[r] == c_index[r]
+        :: HAS_ITEMS(r) -> break
+        :: !HAS_ITEMS(r)
         fi;
 #endif
 #ifdef TWIN_EPOCH_LATE
@@ -322,8 +338,8 @@ inline wait_items(r)
         :: epoch[r] != seen
         fi;
         if
-        :: tail[r] != c_index[r] -> break
-        :: tail[r] == c_index[r]
+        :: HAS_ITEMS(r) -> break
+        :: !HAS_ITEMS(r)
         fi
     od;
     atomic { flag[r] = false; seen = 0 }
@@ -358,6 +374,28 @@ inline wait_space()
     atomic { space_flag = false; seen = 0 }
 }
 
+/* taut_ring_close() */
+inline closes()
+{
+#ifdef TWIN_CLOSE_FIRST
+    d_step { MAY_STORE(WORK) -> stores_one(WORK, true, 1); stored_closed = true };
+#endif
+    if
+    :: p_index[WORK] != stored_tail[WORK] -> publish(WORK)
+    :: else
+    fi;
+#ifndef TWIN_CLOSE_FIRST
+    d_step { MAY_STORE(WORK) -> stores_one(WORK, true, 1); stored_closed = true };
+#endif
+#ifndef TWIN_CLOSE_NO_FENCE
+    d_step { drain(WORK) };
+#endif
+    if
+    :: flag[WORK] -> wakes(WORK)
+    :: !flag[WORK]
+    fi
+}
+
 /* A ring by itself, whose two sides both sleep. */
 active proctype producer()
 {
@@ -368,7 +406,11 @@ active proctype producer()
     :: sent < ITEMS && !HAS_ROOM -> wait_space()
     :: sent == ITEMS -> break
     od;
-    flush(WORK)
+    if
+    :: flush(WORK) /* or not: closing does */
+    :: true
+    fi;
+    closes()
 }
 
 active proctype consumer()
@@ -376,8 +418,12 @@ active proctype consumer()
     byte taken, seen;
     bool found;
     do
-    :: taken == ITEMS -> break
-    :: else ->
+    :: closed -> /* taut_ring_closed(): then the tail is the last one */
+        if
+        :: tail[WORK] == c_index[WORK] -> break
+        :: else -> peek(WORK); taken++; get(WORK, taken)
+        fi
+    :: !closed ->
         peek(WORK);
         if
         :: found ->
@@ -385,7 +431,8 @@ active proctype consumer()
             get(WORK, taken)
         :: else -> wait_items(WORK)
         fi
-    od
+    od;
+    assert(taken == ITEMS)
 }
 #else
 active proctype owner()
