@@ -366,7 +366,8 @@ static int start_server(struct crew *crew, struct taut_err *err)
 static void stop_server(struct crew *crew)
 {
     struct load_server *server = &crew->control->shared->server;
-    uint64_t until = taut_now_ns() + SERVER_STOP_NS;
+    uint64_t patience_ns = crew->options->stop_ns ? crew->options->stop_ns : SERVER_STOP_NS;
+    uint64_t until = taut_deadline_ns(taut_now_ns(), patience_ns);
     if (server->pid <= 0)
         return;
     reap(crew); /* its death before this line is one in mid-run */

@@ -277,6 +277,8 @@ struct load_crew_options {
     uint16_t *port_number; /* where the plan's port_number is, set when the server is ready */
     uint32_t house_cpu;    /* where this process goes once all are forked, or LOAD_UNBOUND */
     uint64_t start_ns;   /* a server that has not told for longer than this is given up; 0 = 15 s */
+    uint64_t stop_ns;    /* one that has not ended for longer than this after its end is killed;
+                            0 = 8 s */
     uint64_t closing_ns; /* a client that closes its raw file for longer than this, and what its
                             records take at 4 MB/s, is LOAD_HUNG; 0 = 30 s */
     /* Called about five times a second; NULL = never. */

@@ -29,7 +29,7 @@ struct scene {
     int end;          /* what the server does: enum below */
     uint32_t signals; /* raised by the progress callback, once */
     uint32_t progress;
-    uint64_t closing_ns, start_ns;
+    uint64_t closing_ns, start_ns, stop_ns;
     uint32_t growers, growers_on_cpu; /* threads that grow a raw file: seen, on the client's CPU */
 };
 
@@ -182,6 +182,7 @@ static int run(struct scene *scene)
                                                 .port_number = &scene->plan.port_number,
                                                 .house_cpu = LOAD_UNBOUND,
                                                 .start_ns = scene->start_ns,
+                                                .stop_ns = scene->stop_ns,
                                                 .closing_ns = scene->closing_ns,
                                                 .progress = on_progress,
                                                 .progress_context = scene};
@@ -288,7 +289,7 @@ static void server_that_is_ready_late(void **state)
     (void)state;
     set_up(&scene, 2, 1, 1, 0, 1);
     scene.end = READY_LATE;
-    scene.start_ns = 40 * TAUT_NS_PER_S;
+    scene.start_ns = 8 * TAUT_NS_PER_S;
     start_waits = start_waits_expired = 0;
     assert_int_equal(run(&scene), 0);
     assert_int_equal(scene.result.fault, LOAD_FINE);
@@ -304,6 +305,7 @@ static void server_that_does_not_stop(void **state)
     (void)state;
     set_up(&scene, 2, 1, 1, 0, 10);
     scene.end = IGNORE_STOP;
+    scene.stop_ns = 500 * TAUT_NS_PER_MS;
     assert_int_equal(run(&scene), 0);
     assert_int_equal(scene.result.fault, LOAD_FINE);
     assert_true(WIFSIGNALED(scene.control.shared->server.wait_status));
