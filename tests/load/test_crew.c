@@ -406,17 +406,22 @@ static void the_raw_file_grows_elsewhere(void **state)
         print_message("skipped: there is only one CPU\n");
         skip();
     }
-    set_up(&scene, 4, 1, 1, 0, 0);
-    scene.plan.process_cpu[0] = taut_cpuset_nth(&cpus, 0);
-    scene.plan.amount[LOAD_WARMUP].duration_ns = 200 * TAUT_NS_PER_MS;
-    scene.plan.amount[LOAD_MEASURE].duration_ns = TAUT_NS_PER_S;
-    assert_int_equal(run(&scene), 0);
-    assert_int_equal(scene.result.fault, LOAD_FINE);
-    assert_int_equal(scene.control.processes[0].cpu_bound, scene.plan.process_cpu[0]);
-    assert_true(scene.growers > 0);
-    assert_int_equal(scene.growers_on_cpu, 0);
-    assert_true(load_account_of(&scene.control, 0, 1, LOAD_MEASURE)->raw_grown == 0);
-    clean(&scene);
+    uint64_t grown = 1;
+    /* Again where somebody else had the CPU in the warm-up, by whose rate the file is prepared. */
+    for (int attempt = 0; attempt < 5 && grown > 0; attempt++) {
+        set_up(&scene, 4, 1, 1, 0, 0);
+        scene.plan.process_cpu[0] = taut_cpuset_nth(&cpus, 0);
+        scene.plan.amount[LOAD_WARMUP].duration_ns = 200 * TAUT_NS_PER_MS;
+        scene.plan.amount[LOAD_MEASURE].duration_ns = TAUT_NS_PER_S;
+        assert_int_equal(run(&scene), 0);
+        assert_int_equal(scene.result.fault, LOAD_FINE);
+        assert_int_equal(scene.control.processes[0].cpu_bound, scene.plan.process_cpu[0]);
+        assert_true(scene.growers > 0);
+        assert_int_equal(scene.growers_on_cpu, 0);
+        grown = load_account_of(&scene.control, 0, 1, LOAD_MEASURE)->raw_grown;
+        clean(&scene);
+    }
+    assert_int_equal(grown, 0);
 }
 
 static void nobody_listens(void **state)
