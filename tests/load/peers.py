@@ -35,6 +35,7 @@ class Connection:
         self.data, self.sequence = b"", itertools.count(1)
         self.sender = self.target = "?"
         self.orders = 0
+        self.ids = []  # of the orders, oldest first
 
     def read(self):
         """The next message as a list of (tag, text), None at the end of the stream."""
@@ -74,6 +75,7 @@ class Connection:
             got = dict(got)
             if got[35] == "D":
                 self.orders += 1
+                self.ids.append(got[11])
                 with self.peer.lock:
                     self.peer.orders += 1
                     self.peer.last_id[self.number] = got[11]
@@ -259,9 +261,9 @@ def other_session(c, order_id):
 
 
 @at
-def earlier(c, order_id):
+def earlier(c, _order_id):
     """An id of this session that was answered long ago."""
-    c.sock.sendall(c.report(f"{int(order_id) - 4:012d}"))
+    c.sock.sendall(c.report(c.ids[0]))
     return wait_for_end(c)
 
 
