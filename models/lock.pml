@@ -29,8 +29,9 @@
  * too).
  *
  * Left out: how one waits for the guard (a futex mutex), robust locks, statistics,
- * taut_lock_retest(), the lock's end; that bypasses are counted modulo 2^16. Memory is sequentially
- * consistent.
+ * taut_lock_retest(), the lock's end; that bypasses are counted modulo 2^16, and that a newcomer's look
+ * at the word and the bounds comes before its swap; that a release looks for HEAD_ASLEEP before it has
+ * the guard, and who has come when it leaves it. Memory is sequentially consistent.
  *
  * pan: -DSAFETY
  * config wide: -DTHREADS=4 -DROUNDS=1 -DBOUND=1

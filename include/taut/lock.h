@@ -7,7 +7,8 @@
  * queue, and a thread may overtake them (*barge*: cheap, it is running already) only while the
  * oldest of them has been overtaken fewer than `bypass_max` times (8) and has waited less than
  * `wait_max_ns` (200 us). Then the lock is kept for that waiter, whoever else comes; once it has
- * been served, barging is allowed again at once. Only the oldest waiter spins; the others sleep.
+ * been served, barging is allowed again at once. Only the oldest waiter spins for the lock; the
+ * others sleep.
  *
  * Two other policies exist for comparison: `barging` never keeps the lock for anybody (as the glibc
  * mutex), `fifo` always does.
@@ -45,7 +46,7 @@ extern "C" {
 
 enum taut_lock_policy {
     TAUT_LOCK_BOUNDED = 0, /* barging within the two bounds, then kept for the oldest waiter */
-    TAUT_LOCK_BARGING = 1, /* first come, first served: no bound */
+    TAUT_LOCK_BARGING = 1, /* whoever finds it free takes it: no bound */
     TAUT_LOCK_FIFO = 2     /* always the oldest waiter: nobody overtakes */
 };
 

@@ -242,8 +242,7 @@ void taut_lock_release(struct taut_lock *lock)
             seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
             continue;
         }
-        /* Pairs with the acquires of who takes the lock, and of the queue.
-         */
+        /* Pairs with the acquires of who takes the lock, and of the queue. */
         if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, seen & ~LOCK_HELD,
                                                   memory_order_release, memory_order_relaxed))
             break;

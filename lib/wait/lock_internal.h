@@ -4,9 +4,9 @@
  *
  * The word says everything that decides who is next, so that one compare and swap does: whether the
  * lock is held, who waits, and how often waiters have been overtaken. A thread takes the lock or
- * comes to wait for it in the same kind of step, so nobody waits for anything before he is counted,
- * and it does not matter who is off his CPU meanwhile. Overtaking counts itself, so the bound holds
- * although the waiter sleeps. What else there is, the queue, is changed under `guard` only.
+ * comes to wait for it in the same kind of step, so nobody waits for anything before he is counted.
+ * Overtaking counts itself, so the bound holds although the waiter sleeps. What else there is, the
+ * queue, is changed under `guard` only.
  *
  * The waiters that came last are a stack, its newest in the word: who comes puts himself on top.
  * Whoever has the guard and needs to know who is next moves them behind the queue, in the order in
@@ -45,17 +45,16 @@
 
 /* A waiter, on its own stack while it waits. Aligned: its address is in the word. */
 struct taut__lock_node {
-    __attribute__((
-        aligned(64))) _Atomic uint32_t wake; /* what it sleeps on: 0 = nothing happened */
-    uint32_t has_reason;                     /* it has a reason to test */
-    struct taut__lock_node *previous;        /* who came before it */
-    struct taut__lock_node *next;            /* in the queue */
+    _Atomic uint32_t wake;            /* what it sleeps on: 0 = nothing has happened */
+    uint32_t has_reason;              /* it has a reason to test */
+    struct taut__lock_node *previous; /* who came before it */
+    struct taut__lock_node *next;     /* in the queue */
     uint64_t queued_ns;
     uint64_t acquired_at; /* acquisitions when it came */
     uint64_t barged_at;   /* those of them that overtook, but perhaps for the last */
-    uint32_t ahead;       /* waiters when it came */
-    uint16_t bypass_at;   /* bypasses in the word when it came */
-};
+    uint32_t ahead; /* waiters when it came, or about: who comes at once is counted in any order */
+    uint16_t bypass_at; /* bypasses in the word when it came */
+} __attribute__((aligned(64)));
 
 /* How leaving the queue ended, and what taut__lock_leave() may do. */
 enum taut__lock_leave {
@@ -103,9 +102,9 @@ int taut__lock_take_or_come(struct taut_lock *lock, struct taut__lock_node *node
 void taut__lock_served(struct taut_lock *lock, struct taut__lock_node *node, uint64_t word,
                        struct taut_lock_report *report);
 
-/* A waiter leaves without the lock; or with it, if may_take and it is the oldest and the lock free.
+/* A waiter leaves without the lock; or with it, if take_it and it is the oldest and the lock free.
  * In either case nobody behind it misses a wake-up. enum taut__lock_leave. */
-int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int may_take,
+int taut__lock_leave(struct taut_lock *lock, struct taut__lock_node *node, int take_it,
                      struct taut_lock_report *report);
 
 /* The guard. Whoever leaves it queues those who have come meanwhile to an empty queue. */

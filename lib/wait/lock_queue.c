@@ -3,21 +3,27 @@
  * wait/lock_queue.c - the queue of a lock: who waits, in the order in which they came.
  *
  * Nodes lie on the waiters' stacks. Coming is one step on the word. All else, queueing who has
- * come, leaving and promoting, is done under the guard, a futex mutex of a few instructions. It is
- * no place to be starved in: nobody holds it for longer than a walk over those who have just come
- * (taut_lock_retest() over all), and each passage takes it once or twice.
+ * come, leaving and promoting, is done under the guard, a futex mutex of a few instructions.
+ * Nothing bounds the wait for it; but nobody holds it for longer than a walk over those who have
+ * just come (taut_lock_retest() over all), unless he loses his CPU in there, and each passage takes
+ * it once or twice.
  *
  * What must stay true, under the guard:
- * - QUEUED is set if and only if the queue is not empty.
- * - Each node remembers the bypasses in the word when it came, so the difference is how often it
- * was overtaken itself, also while it was not the oldest: and one that was overtaken as often as
- *   allowed is the next that gets the lock. No other state keeps the lock for anybody. Where the
- *   word is read without the guard, what is known of the oldest waiter may be that of an older one,
- *   which was overtaken at least as often: the lock is rather kept too soon.
- * - The oldest waiter is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is set only
- *   while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
- * - Who has come and is not queued will be: by the next that promotes, or, where the queue is
- * empty, by himself or whoever leaves the guard.
+ *
+ * QUEUED is set if and only if the queue is not empty.
+ *
+ * Each node remembers the bypasses in the word when it came, so the difference is how often it was
+ * overtaken itself, also while it was not the oldest: and one that was overtaken as often as
+ * allowed is the next that gets the lock. No other state keeps the lock for anybody. Where the word
+ * is read without the guard, what is known of the oldest waiter may be that of an older one, which
+ * was overtaken at least as often: the lock is rather kept too soon.
+ *
+ * The oldest waiter in the queue is awake, or on its way, whenever the lock is free: HEAD_ASLEEP is
+ * set only while HELD, and no release clears HELD before it has cleared that and set LOCK_WAKE.
+ *
+ * Who has come and is not queued will be: by the next that promotes, or, where the queue is empty,
+ * by himself or whoever leaves the guard. Until then a free lock may wait for him, and he for a
+ * thread that lost its CPU in the guard.
  */
 #include "base/check.h"
 #include "base/fence.h"
@@ -111,7 +117,8 @@ static void set_bounds(struct taut_lock *lock, const struct taut__lock_node *old
 static int may_barge(const struct taut_lock *lock, uint64_t word)
 {
     /* Of the oldest waiter or of one before it, at the time of the compare and swap: if they are of
-     * a later one, so is the word. */
+     * a later one, so is the word. But for one case: the word has come back to the same value after
+     * 65,536 bypasses, or a multiple, between the look and the swap; then one more is let pass. */
     uint64_t since_ns = atomic_load_explicit(&lock->head_since_ns, memory_order_relaxed);
     uint32_t at = atomic_load_explicit(&lock->head_bypass_at, memory_order_relaxed);
     return !is_kept(lock, taut__lock_bypassed_since(word, at), since_ns);
@@ -148,14 +155,22 @@ int taut__lock_take_head(struct taut_lock *lock, uint64_t *word)
     uint64_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
     while (!(seen & LOCK_HELD)) {
         /* Pairs with the release in taut_lock_release(). */
-        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen,
-                                                  (seen | LOCK_HELD) & ~LOCK_HEAD_ASLEEP,
+        if (atomic_compare_exchange_weak_explicit(&lock->word, &seen, seen | LOCK_HELD,
                                                   memory_order_acquire, memory_order_relaxed)) {
             *word = seen;
             return 1;
         }
     }
     return 0;
+}
+
+/* Under the guard: the oldest waiter need not sleep any more. What is to be woken. */
+static _Atomic uint32_t *rouse_node(struct taut_lock *lock, struct taut__lock_node *oldest)
+{
+    /* Release pairs with the acquire of who sleeps, in sleep_once(). */
+    atomic_fetch_or_explicit(&oldest->wake, LOCK_WAKE, memory_order_release);
+    taut__lock_add(&lock->wake_calls, 1);
+    return &oldest->wake;
 }
 
 /* --- coming ----------------------------------------------------------------------------------- */
@@ -186,11 +201,8 @@ static void found_queue(struct taut_lock *lock, struct taut__lock_node *oldest,
     atomic_store_explicit(&lock->head, (uintptr_t)oldest, memory_order_release);
     if (self || seen & LOCK_HELD)
         return;
-    /* Release pairs with the acquire of who sleeps. Woken under the guard: the node is there until
-     * its owner has had it. */
-    atomic_fetch_or_explicit(&oldest->wake, LOCK_WAKE, memory_order_release);
-    taut__lock_add(&lock->wake_calls, 1);
-    taut__futex_wake(&oldest->wake, 1, TAUT__FUTEX_PRIVATE);
+    /* Woken under the guard: the node is there until its owner has had it. */
+    taut__futex_wake(rouse_node(lock, oldest), 1, TAUT__FUTEX_PRIVATE);
 }
 
 /* Under the guard: all who have come are put behind the queue. `self`: NULL, or the caller's node,
@@ -305,12 +317,8 @@ static int promote(struct taut_lock *lock, struct taut__lock_node *node, int tak
     *left_in = seen;
     /* Release pairs with taut__lock_is_head(). */
     atomic_store_explicit(&lock->head, (uintptr_t)next, memory_order_release);
-    if (next && !(wanted & LOCK_HELD)) {
-        /* Release pairs with the acquire of who sleeps in taut_lock_acquire(). */
-        atomic_fetch_or_explicit(&next->wake, LOCK_WAKE, memory_order_release);
-        taut__lock_add(&lock->wake_calls, 1);
-        *wake = &next->wake;
-    }
+    if (next && !(wanted & LOCK_HELD))
+        *wake = rouse_node(lock, next);
     return take_it && !(seen & LOCK_HELD);
 }
 
@@ -410,10 +418,7 @@ _Atomic uint32_t *taut__lock_rouse(struct taut_lock *lock)
     uint64_t seen = atomic_fetch_and_explicit(&lock->word, ~LOCK_HEAD_ASLEEP, memory_order_acquire);
     if (seen & LOCK_HEAD_ASLEEP) {
         TAUT_CHECK(head != NULL);
-        /* Release pairs with the acquire of who sleeps in taut_lock_acquire(). */
-        atomic_fetch_or_explicit(&head->wake, LOCK_WAKE, memory_order_release);
-        taut__lock_add(&lock->wake_calls, 1);
-        wake = &head->wake;
+        wake = rouse_node(lock, head);
     }
     taut__lock_guard_exit(lock);
     return wake;
